@@ -11,6 +11,7 @@ pub mod duration;
 pub mod extent;
 pub mod field;
 pub mod go_json;
+pub mod go_netip;
 pub mod go_print;
 pub mod go_time;
 pub mod gvk;

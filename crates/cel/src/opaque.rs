@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use apimachinery::field::go_quoted;
+use apimachinery::go_netip;
 use apimachinery::quantity::Quantity;
 
 use crate::authorization::Authorization;
@@ -37,16 +39,20 @@ impl Opaque {
 
 /// Parses an address by Kubernetes' rules: no zone, no IPv4 inside IPv6, no leading zeros.
 pub fn parse_ip(text: &str) -> Result<IpAddr, String> {
-    if text.contains('%') {
-        return Err(format!("IP address {text:?} with zone value is not allowed"));
-    }
-    let ip: IpAddr =
-        text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string"))?;
-    match ip {
-        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
-            Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))
+    let quoted = || go_quoted(text);
+    let (address, zone) = text.split_once('%').map_or((text, None), |(address, zone)| (address, Some(zone)));
+    match (address.parse(), zone) {
+        (Ok(IpAddr::V6(v6)), None) if v6.to_ipv4_mapped().is_some() => {
+            Err(format!("IPv4-mapped IPv6 address {} is not allowed", quoted()))
         }
-        ip => Ok(ip),
+        (Ok(ip), None) => Ok(ip),
+        (Ok(IpAddr::V6(_)), Some(zone)) if !zone.is_empty() => {
+            Err(format!("IP address {} with zone value is not allowed", quoted()))
+        }
+        _ => {
+            let why = go_netip::address_fault(text);
+            Err(format!("IP Address {} parse error during conversion from string: {why}", quoted()))
+        }
     }
 }
 
@@ -59,15 +65,23 @@ pub struct Cidr {
 
 impl Cidr {
     pub fn parse(text: &str) -> Result<Self, String> {
-        let invalid = || format!("network address parse error during conversion from string: {text:?}");
-        let (address, prefix) = text.split_once('/').ok_or_else(invalid)?;
-        let canonical = prefix.bytes().all(|b| b.is_ascii_digit()) && (prefix.len() == 1 || !prefix.starts_with('0'));
-        let address = parse_ip(address)?;
-        let prefix: u8 = prefix.parse().ok().filter(|_| canonical).ok_or_else(invalid)?;
-        if prefix > if address.is_ipv4() { 32 } else { 128 } {
-            return Err(invalid());
+        let refused = |why: String| format!("network address parse error during conversion from string: {why}");
+        let longest = |address: &str| {
+            let plain = address.split('%').next().unwrap_or(address);
+            plain.parse::<IpAddr>().ok().map(|ip| if ip.is_ipv4() { 32 } else { 128 })
+        };
+        // Upstream adds the context twice.
+        if let Some(why) = go_netip::prefix_fault(text, longest) {
+            return Err(refused(refused(why)));
         }
-        Ok(Self { address, prefix })
+        let (address, prefix) = text.rsplit_once('/').unwrap_or((text, ""));
+        match (address.parse(), prefix.parse()) {
+            (Ok(IpAddr::V6(v6)), _) if v6.to_ipv4_mapped().is_some() => {
+                Err(refused(format!("IPv4-mapped IPv6 address {} is not allowed", go_quoted(text))))
+            }
+            (Ok(address), Ok(prefix)) => Ok(Self { address, prefix }),
+            _ => Err(refused(go_netip::address_fault(address))),
+        }
     }
 
     #[must_use]
@@ -101,6 +115,23 @@ impl std::fmt::Display for Cidr {
     }
 }
 
+fn is_identifier(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'-'
+}
+
+fn number(name: &str, text: &str, normalize: bool) -> Result<u64, String> {
+    if !text.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(format!("Invalid character(s) found in {} number {}", name.to_ascii_lowercase(), go_quoted(text)));
+    }
+    if !normalize && text.len() > 1 && text.starts_with('0') {
+        return Err(format!("{name} number must not contain leading zeroes {}", go_quoted(text)));
+    }
+    text.parse().map_err(|_| {
+        let why = if text.is_empty() { "invalid syntax" } else { "value out of range" };
+        format!("strconv.ParseUint: parsing {}: {why}", go_quoted(text))
+    })
+}
+
 /// A version of semver.org 2.0. Build metadata is parsed and ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semver {
@@ -110,27 +141,50 @@ pub struct Semver {
 
 impl Semver {
     /// `normalize` allows a leading `v`, leading zeros and missing parts.
-    pub fn parse(text: &str, normalize: bool) -> Option<Self> {
+    ///
+    /// # Errors
+    /// The first fault, in the order and with the messages of the library that upstream uses.
+    pub fn parse(text: &str, normalize: bool) -> Result<Self, String> {
         let text = if normalize { text.trim_start_matches('v') } else { text };
-        let (rest, build) = text.split_once('+').map_or((text, None), |(rest, build)| (rest, Some(build)));
-        let (core, pre) = rest.split_once('-').map_or((rest, None), |(core, pre)| (core, Some(pre)));
-        let mut parts: Vec<&str> = core.split('.').collect();
-        while normalize && parts.len() < 3 && pre.is_none() && build.is_none() {
+        if text.is_empty() {
+            return Err("Version string empty".to_owned());
+        }
+        let mut parts: Vec<&str> = text.splitn(3, '.').collect();
+        while normalize && parts.len() < 3 && !text.contains(['+', '-']) {
             parts.push("0");
         }
-        let [major, minor, patch] = parts.as_slice() else { return None };
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-            let canonical = normalize || text.len() == 1 || !text.starts_with('0');
-            if digits && canonical { text.parse::<u64>().ok() } else { None }
+        let [major, minor, rest] = parts.as_slice() else {
+            return Err("No Major.Minor.Patch elements found".to_owned());
         };
-        let numbers = [number(major)?, number(minor)?, number(patch)?];
-        let identifier = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        let (rest, build) = rest.split_once('+').map_or((*rest, None), |(rest, build)| (rest, Some(build)));
+        let (patch, pre) = rest.split_once('-').map_or((rest, None), |(patch, pre)| (patch, Some(pre)));
+        let number = |name: &str, text: &str| number(name, text, normalize);
+        let numbers = [number("Major", major)?, number("Minor", minor)?, number("Patch", patch)?];
         let pre: Vec<String> = pre.map_or_else(Vec::new, |pre| pre.split('.').map(str::to_owned).collect());
-        let numeric = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        let fine = |part: &String| identifier(part) && !(numeric(part) && part.len() > 1 && part.starts_with('0'));
-        let build_fine = build.is_none_or(|build| build.split('.').all(identifier));
-        (pre.iter().all(fine) && build_fine).then_some(Self { numbers, pre })
+        for part in &pre {
+            if part.is_empty() {
+                return Err("Prerelease is empty".to_owned());
+            }
+            if part.bytes().all(|b| b.is_ascii_digit()) {
+                if part.len() > 1 && part.starts_with('0') {
+                    return Err(format!(
+                        "Numeric PreRelease version must not contain leading zeroes {}",
+                        go_quoted(part)
+                    ));
+                }
+            } else if !part.bytes().all(is_identifier) {
+                return Err(format!("Invalid character(s) found in prerelease {}", go_quoted(part)));
+            }
+        }
+        for part in build.into_iter().flat_map(|build| build.split('.')) {
+            if part.is_empty() {
+                return Err("Build meta data is empty".to_owned());
+            }
+            if !part.bytes().all(is_identifier) {
+                return Err(format!("Invalid character(s) found in build meta data {}", go_quoted(part)));
+            }
+        }
+        Ok(Self { numbers, pre })
     }
 
     /// The number of identifiers that a comparison may visit.

@@ -131,9 +131,9 @@ pub fn semver<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value
     if let Some(text) = read(on, args)? {
         let parsed = Semver::parse(text, matches!(args.get(1), Some(Value::Bool(true))));
         return match (&*call.name, parsed) {
-            ("isSemver", parsed) => Ok(Value::Bool(parsed.is_some())),
-            ("semver", Some(version)) => Ok(Value::opaque(Opaque::Semver(version))),
-            ("semver", None) => Err(EvalError::failed(format!("invalid semantic version {text:?}"))),
+            ("isSemver", parsed) => Ok(Value::Bool(parsed.is_ok())),
+            ("semver", Ok(version)) => Ok(Value::opaque(Opaque::Semver(version))),
+            ("semver", Err(error)) => Err(EvalError::failed(error)),
             _ => Err(EvalError::NoSuchOverload),
         };
     }
