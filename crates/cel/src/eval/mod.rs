@@ -183,7 +183,7 @@ impl<'a, 'm> Evaluation<'a, 'm> {
     fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Outcome<'a> {
         self.meter.charge(MAP_COST)?;
         self.meter.allocate(entries.len() * 2 * ELEMENT)?;
-        let mut map = BTreeMap::new();
+        let mut map: BTreeMap<Key<'a>, Value<'a>> = BTreeMap::new();
         for (key, value, optional) in entries {
             let (key, value) = (self.eval(key)?, self.eval(value)?);
             let value = match (optional, value) {
@@ -192,7 +192,15 @@ impl<'a, 'm> Evaluation<'a, 'm> {
                 (true, Value::Optional(None)) => continue,
                 (true, _) => return Err(EvalError::NoSuchOverload),
             };
-            insert(&mut map, &key, value)?;
+            // As in cel-go, the last value of a repeated key counts. An int and a uint of the same amount are one key here,
+            // two in cel-go.
+            let repeated =
+                Key::from_value(&key).and_then(|key| map.get_key_value(&key).map(|(known, _)| known.to_value()));
+            if repeated.is_some_and(|known| known.type_name() == key.type_name()) {
+                map.extend(Key::from_value(&key).map(|key| (key, value)));
+            } else {
+                insert(&mut map, &key, value)?;
+            }
         }
         Ok(Value::map(map))
     }

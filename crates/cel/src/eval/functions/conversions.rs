@@ -78,7 +78,8 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Double(number) if number.abs() < 9_223_372_036_854_775_808.0 => Ok(Value::Int(*number as i64)),
         Value::Double(_) => Err(overflow()),
         Value::String(text) => text.parse().map(Value::Int).map_err(|_| number_error("ParseInt", text)),
-        Value::Timestamp(time) => Ok(Value::Int(time.as_second())),
+        // jiff rounds towards 1970, Go towards the past.
+        Value::Timestamp(time) => Ok(Value::Int(time.as_second() - i64::from(time.subsec_nanosecond() < 0))),
         Value::Duration(nanos) => Ok(Value::Int(*nanos)),
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -121,9 +122,6 @@ pub fn time_field<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[V
         [Value::Timestamp(time)] => times::field(&call.name, *time, None)?,
         [Value::Timestamp(time), Value::String(zone)] => times::field(&call.name, *time, Some(zone))?,
         // For a duration, milliseconds are the part below a second.
-        [Value::Duration(nanos)] if &*call.name == "getMilliseconds" => {
-            times::duration_field(&call.name, nanos % 1_000_000_000)?
-        }
         [Value::Duration(nanos)] => times::duration_field(&call.name, *nanos)?,
         _ => return Err(EvalError::NoSuchOverload),
     };
