@@ -4,52 +4,32 @@ use std::collections::BTreeMap;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode_str, utf8_percent_encode};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Url {
     pub scheme: String,
     /// Includes the port.
     pub host: String,
     pub path: String,
+    /// The part after the scheme that does not begin with a slash.
+    opaque: String,
     query: String,
 }
 
 impl Url {
-    /// Parses `scheme://host/path?query` or `/path?query`.
+    /// Parses an absolute URL (`scheme://host/path?query`, `mailto:a@b`) or a path (`/path?query`).
+    ///
+    /// As upstream, a text is valid if it is one with its fragment, and its parts are those without.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.chars().any(|c| c.is_control()) {
             return None;
         }
-        let (scheme, rest) = match text.find([':', '/', '?', '#']) {
-            Some(at) if text.as_bytes()[at] == b':' => (&text[..at], &text[at + 1..]),
-            _ => ("", text),
-        };
-        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-        if !scheme.chars().all(legal) || (scheme.is_empty() && text.starts_with(':')) {
-            return None;
-        }
-        if !scheme.is_empty() && !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
-            return None;
-        }
-        // Relative references and opaque parts are not absolute URLs with a path.
-        if !rest.starts_with('/') {
-            return None;
-        }
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (host, path) = match rest.strip_prefix("//") {
-            Some(rest) if !scheme.is_empty() => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-            _ => ("", rest),
-        };
-        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-        if !host_is_valid(host) || !escapes_are_valid(path) {
-            return None;
-        }
-        let scheme = scheme.to_ascii_lowercase();
-        Some(Self { scheme, host: host.to_owned(), path: escape_path(path).to_string(), query: query.to_owned() })
+        parts(text, true)?;
+        parts(text.split('#').next().unwrap_or(text), false)
     }
 
     /// The bytes of all parts.
     pub fn size(&self) -> usize {
-        self.scheme.len() + self.host.len() + self.path.len() + self.query.len()
+        self.scheme.len() + self.host.len() + self.path.len() + self.opaque.len() + self.query.len()
     }
 
     pub fn hostname(&self) -> &str {
@@ -75,6 +55,40 @@ impl Url {
         }
         out
     }
+}
+
+/// `strict` texts have a host only after a scheme.
+fn parts(text: &str, strict: bool) -> Option<Url> {
+    let part = str::to_owned;
+    if text == "*" {
+        return Some(Url { path: part("*"), ..Url::default() });
+    }
+    let (scheme, rest) = match text.find([':', '/', '?', '#']) {
+        Some(at) if text.as_bytes()[at] == b':' => (&text[..at], &text[at + 1..]),
+        _ => ("", text),
+    };
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    if !scheme.chars().all(legal) || (scheme.is_empty() && text.starts_with(':')) {
+        return None;
+    }
+    if !scheme.is_empty() && !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (query, scheme) = (part(query), scheme.to_ascii_lowercase());
+    if !rest.starts_with('/') {
+        // Go does not look into such a part. Relative references are refused.
+        return (!scheme.is_empty()).then(|| Url { scheme, opaque: part(rest), query, ..Url::default() });
+    }
+    let (host, path) = match rest.strip_prefix("//") {
+        Some(after) if !scheme.is_empty() || (!strict && !after.starts_with('/')) => {
+            after.split_at(after.find('/').unwrap_or(after.len()))
+        }
+        _ => ("", rest),
+    };
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    let is_valid = host_is_valid(host) && escapes_are_valid(path);
+    is_valid.then(|| Url { scheme, host: part(host), path: escape_path(path).to_string(), query, ..Url::default() })
 }
 
 fn host_is_valid(host: &str) -> bool {
