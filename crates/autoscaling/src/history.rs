@@ -35,8 +35,12 @@ impl History {
         &self.recommendations
     }
 
-    /// Before the first decision the current replicas are recommended.
+    /// Before the first decision the current replicas are recommended. Marks after `now` are from before the clock was
+    /// set back, and would count until it is there again.
     pub(crate) fn begin(&mut self, now: Timestamp, current: i32) {
+        for marks in [&mut self.recommendations, &mut self.ups, &mut self.downs] {
+            marks.retain(|mark| mark.at <= now);
+        }
         if self.recommendations.is_empty() {
             self.recommendations.push(Mark { at: now, replicas: current });
         }

@@ -279,6 +279,18 @@ mod tests {
     }
 
     #[test]
+    fn marks_from_before_the_clock_was_set_back_do_not_count() {
+        let (future, past) = (marks(&[(2000, 9)]), marks(&[(950, 3)]));
+        let both = [&past[..], &future[..]].concat();
+        let mut history = History { recommendations: both.clone(), ups: both.clone(), downs: both };
+        history.begin(at(1000), 4);
+        assert_eq!(history, History { recommendations: past.clone(), ups: past.clone(), downs: past });
+        let mut history = History { recommendations: future, ..History::default() };
+        history.begin(at(1000), 4);
+        assert_eq!(history.recommendations, marks(&[(1000, 4)]));
+    }
+
+    #[test]
     fn changes_are_recorded_for_the_longest_period() {
         let behavior = Behavior {
             up: rules(0, Select::Max, &[(Change::Pods(1), 30)]),

@@ -279,7 +279,8 @@ fn too_early(context: &Context, binding: &Binding, works: &[Arc<Contribution>]) 
         return None;
     }
     let since = binding.status.last_scheduled_time?.timestamp().as_second();
-    let passed = Duration::from_secs(u64::try_from(context.now().timestamp().as_second() - since).unwrap_or_default());
+    // The scheduler's clock may be ahead, or the clock was set back.
+    let passed = Duration::from_secs(context.now().timestamp().as_second().abs_diff(since));
     let mut late = works.iter().filter(|work| is_awaited(context, work)).peekable();
     late.peek()?;
     // The time of scheduling is in whole seconds.

@@ -57,6 +57,18 @@ impl Observation {
         Self { ready, since: now, healthy_at, down_since: None, recovered: None, relapses: 0 }
     }
 
+    /// Times after `now` are from before the clock was set back; no period that begins then would ever end.
+    fn not_after(self, now: Time) -> Self {
+        let earlier = |at: Time| at.min(now);
+        Self {
+            since: earlier(self.since),
+            healthy_at: self.healthy_at.map(earlier),
+            down_since: self.down_since.map(earlier),
+            recovered: self.recovered.map(earlier),
+            ..self
+        }
+    }
+
     fn update(&mut self, ready: bool, stands: bool, now: Time) {
         if self.ready != ready {
             (self.ready, self.since) = (ready, now);
@@ -107,7 +119,7 @@ pub fn settle(
         return (evidenced(observed, None, now), Observation::first(ready, now));
     };
     let stands = current.status == "True";
-    let mut observation = remembered.cloned().unwrap_or_else(|| Observation::first(ready, now));
+    let mut observation = remembered.cloned().map_or_else(|| Observation::first(ready, now), |it| it.not_after(now));
     observation.update(ready, stands, now);
     let lasted = match ready {
         // An agent or a control plane that starts reports a healthy cluster at once.
@@ -217,9 +229,12 @@ pub fn silence(
     let ready = signs.ready.map(|it| (it.status.clone(), it.reason.clone()));
     let renewed = signs.renewed.map(str::to_owned);
     let at = match before {
-        Some(before) if before.ready == ready && (before.renewed == renewed || renewed.is_none()) => before.at,
+        Some(before) if before.ready == ready && (before.renewed == renewed || renewed.is_none()) => {
+            // The clock may have been set back since.
+            before.at.min(now)
+        }
         Some(_) => now,
-        None if ready.is_none() => signs.created,
+        None if ready.is_none() => signs.created.min(now),
         None => now,
     };
     let last_sign = LastSign { ready, renewed, at };
@@ -395,6 +410,24 @@ mod tests {
         // Another process continues with the condition.
         let (again, _) = settle(&Probe::Unhealthy, Some(&last), None, Thresholds::default(), at(100));
         assert_eq!(again, last);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_delays_nothing() {
+        // The cluster turns not ready while the clock is a day ahead, and recovers after it was set back.
+        let (day, up, down) = (86400, Probe::Healthy, Probe::Offline);
+        let probes = [(0, &up), (day, &down), (day + 40, &down), (60, &down), (70, &up), (90, &up), (100, &up)];
+        let (seen, _) = outcome_of(None, &probes.map(|(second, probe)| (second, probe.clone())));
+        assert!(seen.ends_with("86440:False 60:False 70:False 90:False 100:True"), "{seen}");
+
+        let up = Condition { status: "True".to_owned(), ..Condition::default() };
+        let signs = Signs { created: at(0), ready: Some(&up), renewed: Some("a") };
+        let mut last = None;
+        for (second, expected) in [(day, false), (60, false), (100, false), (101, true)] {
+            let (condition, known) = silence(signs, last.as_ref(), Graces::default(), at(second));
+            assert_eq!(condition.is_some(), expected, "{second}");
+            last = Some(known);
+        }
     }
 
     #[test]

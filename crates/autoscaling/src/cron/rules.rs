@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use apimachinery::meta::Time;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use karmada_api::autoscaling::v1alpha1::{
     CronFederatedHPARule, CronFederatedHPASpec, CronFederatedHPAStatus, CrossVersionObjectReference, ExecutionHistory,
     FailedExecution, SuccessfulExecution,
@@ -17,6 +17,9 @@ use super::{Schedule, ScheduleError, zone};
 
 /// The number of executions in the status if the rule does not define it.
 const DEFAULT_HISTORY: i32 = 3;
+
+/// A clock that is set back by more than this was wrong before, as in cron(8) of Debian.
+const CORRECTION: SignedDuration = SignedDuration::from_hours(3);
 
 /// The scheduled rules of one object.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +39,8 @@ struct Job {
 #[derive(Clone, Debug, PartialEq)]
 struct Running {
     schedule: Schedule,
+    /// The time after which `next` is the first.
+    from: Timestamp,
     /// `None`: never again.
     next: Option<Timestamp>,
 }
@@ -45,7 +50,7 @@ struct Running {
 pub struct Due {
     /// The rule.
     pub rule: CronFederatedHPARule,
-    /// The time for which it was scheduled.
+    /// The time for which it was scheduled; the last one if several have passed.
     pub at: Timestamp,
 }
 
@@ -79,8 +84,10 @@ impl Jobs {
                 self.rules.insert(rule.name.clone(), job);
             }
             let Some(Job { state: Ok(running), .. }) = self.rules.get_mut(&rule.name) else { continue };
-            if let Some(at) = running.next.filter(|next| *next <= now) {
-                running.next = running.schedule.next(now);
+            running.follow_clock(now);
+            if let Some(first) = running.next.filter(|next| *next <= now) {
+                let at = running.schedule.latest(first, now);
+                *running = Running::new(running.schedule.clone(), now);
                 turn.due.push(Due { rule: rule.clone(), at });
             }
         }
@@ -102,8 +109,22 @@ impl Job {
     fn new(rule: &CronFederatedHPARule, now: Timestamp, local: &TimeZone) -> Self {
         let zone = rule.time_zone.as_ref().map_or(Ok(local.clone()), |name| zone(name, local));
         let schedule = zone.and_then(|zone| Schedule::parse(&rule.schedule, zone));
-        let state = schedule.map(|schedule| Running { next: schedule.next(now), schedule });
+        let state = schedule.map(|schedule| Running::new(schedule, now));
         Self { text: rule.schedule.clone(), zone: rule.time_zone.clone(), state }
+    }
+}
+
+impl Running {
+    fn new(schedule: Schedule, now: Timestamp) -> Self {
+        Self { next: schedule.next(now), from: now, schedule }
+    }
+
+    /// After the clock was set back far, the rule is scheduled by the corrected time: it would not run until then
+    /// otherwise. After less, it does not run again for times that have passed once.
+    fn follow_clock(&mut self, now: Timestamp) {
+        if self.from.duration_since(now) > CORRECTION {
+            *self = Self::new(self.schedule.clone(), now);
+        }
     }
 }
 

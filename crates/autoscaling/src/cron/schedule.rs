@@ -148,6 +148,30 @@ impl Schedule {
     }
 }
 
+impl Schedule {
+    /// The last time up to `now`, given an earlier one.
+    pub fn latest(&self, first: Timestamp, now: Timestamp) -> Timestamp {
+        let passed = |after: i64| {
+            let next = Timestamp::from_second(after).ok().and_then(|after| self.next(after));
+            next.filter(|next| *next <= now)
+        };
+        let (mut latest, mut from, mut to) = (first, first.as_second(), now.as_second());
+        if matches!(self.when, When::Every(_)) {
+            return latest;
+        }
+        // Times follow `from`, at `latest` the first; none follows `to`.
+        while let Some(next) = passed(from) {
+            latest = next;
+            let middle = from + (to - from) / 2;
+            match passed(middle) {
+                Some(next) => (latest, from) = (next, next.as_second()),
+                None => (from, to) = (next.as_second(), middle),
+            }
+        }
+        latest
+    }
+}
+
 /// Five fields; six with seconds first or a year of four digits last; or seven.
 fn calendar(text: &str) -> Result<Calendar, ScheduleError> {
     let fields: Vec<&str> = text.split_whitespace().collect();

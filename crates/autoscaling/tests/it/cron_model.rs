@@ -96,6 +96,8 @@ fn compare(name: &str, zone: &TimeZone, models: &[Model], from: Timestamp, end: 
         models.iter().map(|model| Schedule::parse(&model.text, zone.clone()).expect("a schedule")).collect();
     let before = Timestamp::from_second(from.as_second() - 1).expect("a time");
     let mut next: Vec<Option<Timestamp>> = schedules.iter().map(|schedule| schedule.next(before)).collect();
+    // The first and the last due time of each.
+    let mut passed: Vec<Option<(Timestamp, Timestamp)>> = vec![None; models.len()];
     let mut second = from.as_second();
     while second < end.as_second() {
         let now = Timestamp::from_second(second).expect("a time");
@@ -111,6 +113,12 @@ fn compare(name: &str, zone: &TimeZone, models: &[Model], from: Timestamp, end: 
             );
             if expected {
                 next[index] = schedules[index].next(now);
+                passed[index] = Some((passed[index].map_or(now, |(first, _)| first), now));
+            }
+            if second / step % 997 == 0
+                && let Some((first, last)) = passed[index]
+            {
+                assert_eq!(schedules[index].latest(first, now), last, "{} in {name} at {now}", model.text);
             }
         }
         second += step;

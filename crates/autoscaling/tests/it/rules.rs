@@ -32,8 +32,8 @@ fn rules_run_when_they_are_due() {
     assert_eq!(turn(&mut jobs, &both, "00:00:59"), " [] next 00:01:00", "early");
     assert_eq!(turn(&mut jobs, &both, "00:01:00"), "b@00:01:00 [] next 00:05:00");
     assert_eq!(turn(&mut jobs, &both, "00:01:00"), " [] next 00:05:00", "once");
-    // Late: once for all that were missed, in the order of their times.
-    assert_eq!(turn(&mut jobs, &both, "01:17:00"), "a@00:05:00 b@01:01:00 [] next 01:20:00");
+    // Late: once for all that were missed, in the order of the last times, so that the values that apply now stay.
+    assert_eq!(turn(&mut jobs, &both, "01:17:00"), "b@01:01:00 a@01:15:00 [] next 01:20:00");
     // A changed rule starts from now; the others are not affected.
     let changed = json!({"name": "a", "schedule": "*/30 * * * *"});
     assert_eq!(turn(&mut jobs, &spec(&[changed, b.clone()]), "01:21:00"), " [] next 01:30:00");
@@ -47,6 +47,18 @@ fn rules_run_when_they_are_due() {
     let failed = "w: expected 5 to 7 fields, found 1: \"bad\"";
     assert_eq!(turn(&mut jobs, &mixed, "01:23:00"), format!(" [{failed}] next 23:00:00"));
     assert_eq!(turn(&mut jobs, &mixed, "01:24:00"), " [] next 23:00:00");
+}
+
+#[test]
+fn rules_follow_a_clock_that_is_set_back() {
+    let spec = spec(&[json!({"name": "a", "schedule": "0 * * * *"})]);
+    let mut jobs = Jobs::default();
+    turn(&mut jobs, &spec, "20:30:00");
+    assert_eq!(turn(&mut jobs, &spec, "21:00:00"), "a@21:00:00 [] next 22:00:00");
+    assert_eq!(turn(&mut jobs, &spec, "19:59:00"), " [] next 22:00:00", "not again for a time that has passed");
+    assert_eq!(turn(&mut jobs, &spec, "22:00:00"), "a@22:00:00 [] next 23:00:00");
+    assert_eq!(turn(&mut jobs, &spec, "03:10:00"), " [] next 04:00:00", "the clock was wrong");
+    assert_eq!(turn(&mut jobs, &spec, "04:00:00"), "a@04:00:00 [] next 05:00:00");
 }
 
 #[test]

@@ -4,18 +4,23 @@
 //! webhook of another API server charges growth before it is stored: there this controller releases the shares that
 //! bindings freed, and the charges of failed writes.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::meta::Time;
 use apimachinery::{Object, ObjectKey};
 use client::ListOptions;
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use jiff::Timestamp;
 use karmada_api::ApiType;
 use karmada_api::admission::quota_usage::{self, Amounts};
 use karmada_api::constants::events;
 use karmada_api::policy::v1alpha1::FederatedResourceQuota;
 use karmada_api::scope::{Binding, Scope};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::status::known_status;
 use super::{WORKERS, informer, write_status};
@@ -54,10 +59,10 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await || !quotas.synced().await {
         return;
     }
-    let stop = context.stop.clone();
+    let (stop, ahead) = (context.stop.clone(), Arc::new(Ahead::default()));
     run_workers(COMPONENT, queue, WORKERS, stop, move |key| {
-        let context = context.clone();
-        async move { reconcile(&context, &key).await }
+        let (context, ahead) = (context.clone(), ahead.clone());
+        async move { reconcile(&context, &ahead, &key).await }
     })
     .await;
 }
@@ -79,16 +84,40 @@ fn frees(event: &Event) -> bool {
     }
 }
 
-async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+/// Charges that are stamped with a time of the future, because the clock of the API server is ahead, and when this
+/// process first observed each. Otherwise usage could not be lowered until the clock here is there.
+#[derive(Default)]
+struct Ahead(Mutex<HashMap<ObjectKey, (Time, Instant)>>);
+
+impl Ahead {
+    /// How long a charge may still be in flight.
+    fn in_flight(&self, key: &ObjectKey, charged: Option<Time>, now: Timestamp) -> Option<Duration> {
+        let mut seen = self.0.lock();
+        let since = charged.map(|at| Duration::try_from(now.duration_since(at.timestamp())));
+        let (Some(charged), Some(Err(_))) = (charged, &since) else {
+            seen.remove(key);
+            return IN_FLIGHT.checked_sub(since?.ok()?);
+        };
+        let first = seen.entry(key.clone()).or_insert_with(|| (charged, Instant::now()));
+        if first.0 != charged {
+            *first = (charged, Instant::now());
+        }
+        IN_FLIGHT.checked_sub(first.1.elapsed())
+    }
+}
+
+async fn reconcile(context: &Context, ahead: &Ahead, key: &ObjectKey) -> Result<Next> {
     let resource = FederatedResourceQuota::api_resource();
     // The quota is read first, then the bindings: later changes of bindings through our API server change the quota's
     // version too, and the write then fails.
     let live = certain(&context.client, &resource, key).await?;
-    let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
+    let Some(object) = live.filter(|it| !it.is_deleting()) else {
+        ahead.0.lock().remove(key);
+        return Ok(Next::Done);
+    };
     let quota = decoded(key, object.to_value())?;
     let total = count(context, key).await?;
-    let since_charge = quota_usage::charged_at(&quota).map(|at| context.world.now().duration_since(at.timestamp()));
-    let in_flight = since_charge.and_then(|since| IN_FLIGHT.checked_sub(since.try_into().unwrap_or_default()));
+    let in_flight = ahead.in_flight(key, quota_usage::charged_at(&quota), context.world.now());
     let may_lower = in_flight.is_none_or(|left| left.is_zero());
     let used = quota_usage::recounted(&quota, &total, may_lower);
     let status = json!({"overall": quota["spec"]["overall"], "overallUsed": used});

@@ -2,6 +2,7 @@
 //! time from all others: together they share one slot, for a fraction of the time.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -19,7 +20,8 @@ pub struct Suspects(Mutex<State>);
 struct State {
     scripts: HashSet<u64>,
     running: bool,
-    rests_until: Timestamp,
+    /// From the end of a run; before it, the clock was set back.
+    rest: Range<Timestamp>,
 }
 
 /// How a script runs.
@@ -36,7 +38,7 @@ impl Suspects {
         if !state.scripts.contains(&script) {
             return Some(Run::Trusted);
         }
-        if state.running || now < state.rests_until {
+        if state.running || state.rest.contains(&now) {
             return None;
         }
         state.running = true;
@@ -54,9 +56,29 @@ impl Suspects {
             }
             state.scripts.insert(script);
             let rest = to.duration_since(from).max(SignedDuration::ZERO).saturating_mul(REST);
-            state.rests_until = state.rests_until.max(to.checked_add(rest).unwrap_or(Timestamp::MAX));
+            let until = to.checked_add(rest).unwrap_or(Timestamp::MAX);
+            let earlier = if state.rest.contains(&to) { state.rest.end } else { until };
+            state.rest = to..earlier.max(until);
         } else if run == Run::Watched {
             state.scripts.remove(&script);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_rests_by_the_clock_unless_it_is_set_back() {
+        let at = |second: i64| Timestamp::from_second(second).expect("a time");
+        let suspects = Suspects::default();
+        suspects.leave(1, Run::Trusted, true, at(1000), at(1010));
+        for (second, expected) in [(1010, None), (1049, None), (1050, Some(Run::Watched))] {
+            assert_eq!(suspects.enter(1, at(second)), expected, "{second}");
+        }
+        suspects.leave(1, Run::Watched, true, at(1050), at(1060));
+        assert_eq!(suspects.enter(1, at(1070)), None);
+        assert_eq!(suspects.enter(1, at(10)), Some(Run::Watched));
     }
 }

@@ -55,7 +55,8 @@ pub fn decide(
             continue;
         }
         let known = seen.get_key_value(cluster.as_str());
-        let (cluster, since) = known.map_or_else(|| (ClusterName::from(cluster), now), |(it, at)| (it.clone(), *at));
+        let (cluster, since) =
+            known.map_or_else(|| (ClusterName::from(cluster), now), |(it, at)| (it.clone(), *at.min(&now)));
         decision.seen.insert(cluster.clone(), since);
         match Duration::try_from(toleration - now.duration_since(since)) {
             Ok(left) if !left.is_zero() => {
@@ -170,6 +171,15 @@ mod tests {
             ("at once", "Unhealthy", true, json!([]), json!(0), None, "since 00:10:00, due"),
             ("still tolerated", "Unhealthy", true, json!([]), json!(60), Some("00:09:10"), "since 00:09:10, next 10s"),
             ("over", "Unhealthy", true, json!([]), json!(60), Some("00:09:00"), "since 00:09:00, due"),
+            (
+                "the clock was set back",
+                "Unhealthy",
+                true,
+                json!([]),
+                json!(60),
+                Some("01:09:00"),
+                "since 00:10:00, next 60s",
+            ),
             ("by default", "Unhealthy", true, json!([]), Value::Null, Some("00:09:00"), "since 00:09:00, next 240s"),
             ("well again", "Healthy", true, json!([]), json!(60), Some("00:00:00"), ""),
             ("unknown is no failure", "Unknown", true, json!([]), json!(60), Some("00:00:00"), ""),

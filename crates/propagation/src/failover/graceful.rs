@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apimachinery::meta::Time;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use karmada_api::identity::ClusterName;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
@@ -51,7 +51,8 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
     let from = |task: &GracefulEvictionTask| ClusterName::from(&task.from_cluster);
     for task in tasks {
         let mut task = task.clone();
-        let Some(created) = task.creation_timestamp else {
+        // A stamp of the future is by a clock that was wrong: the period begins now.
+        let Some(created) = task.creation_timestamp.filter(|at| !is_of_the_future(*at, circumstances.now)) else {
             task.creation_timestamp = Some(Time::new(circumstances.now));
             left.push(task);
             continue;
@@ -77,13 +78,20 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
     assessment
 }
 
+/// The clocks of controllers that take over from each other differ by less.
+const SKEW: SignedDuration = SignedDuration::from_mins(1);
+
+/// Whether a stamp is later than those of another process whose clock is nearly right.
+fn is_of_the_future(at: Time, now: Timestamp) -> bool {
+    at.timestamp().duration_since(now) > SKEW
+}
+
 /// The time until the grace period of a task is over; `None` when it is.
 fn remaining(task: &GracefulEvictionTask, created: Time, circumstances: Circumstances<'_>) -> Option<Duration> {
     let own = task.grace_period_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     // The time stamp has no fraction of a second, and no copy may be removed too early.
     let grace = own.unwrap_or(circumstances.grace) + Duration::from_secs(1);
     let passed = circumstances.now.duration_since(created.timestamp());
-    // A stamp of the future, by a clock that was wrong: the period begins now.
     let passed = Duration::try_from(passed).unwrap_or_default();
     grace.checked_sub(passed).filter(|left| !left.is_zero())
 }
@@ -144,7 +152,9 @@ mod tests {
             (json!({"creationTimestamp": at("00:59:00")}), "next 541s", "Replaced"),
             (json!({"creationTimestamp": at("00:50:00")}), "next 1s", "Replaced"),
             (json!({"creationTimestamp": at("00:49:59")}), "Overdue", "Overdue"),
-            (json!({"creationTimestamp": at("01:30:00")}), "next 601s", "Replaced"),
+            // By another clock, and by one that was wrong.
+            (json!({"creationTimestamp": at("01:00:59")}), "next 601s", "Replaced"),
+            (json!({"creationTimestamp": at("01:30:00")}), "stamped", "stamped"),
             (json!({"creationTimestamp": at("00:59:00"), "gracePeriodSeconds": 90}), "next 31s", "Replaced"),
             (json!({"creationTimestamp": at("00:59:00"), "gracePeriodSeconds": 30}), "Overdue", "Overdue"),
             (json!({"creationTimestamp": at("00:59:00"), "gracePeriodSeconds": 3600}), "next 3541s", "Replaced"),
