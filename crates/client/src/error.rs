@@ -172,7 +172,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut next = error.source();
     while let Some(error) = next {
         let inner = error.to_string();
-        if !text.ends_with(&inner) {
+        if !text.contains(&inner) {
             text = format!("{text}: {inner}");
         }
         next = error.source();

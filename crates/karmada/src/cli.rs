@@ -65,7 +65,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match begun.and_then(|()| execute(&program, cli.command, &matches)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", client::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
@@ -369,7 +369,7 @@ async fn run_plane(
         begun = begun => begun.map(|()| true),
         () = signals.received() => Ok(false),
     };
-    let mut outcome = ready.as_ref().map(drop).map_err(|error| anyhow::anyhow!("{error:#}"));
+    let mut outcome = ready.as_ref().map(drop).map_err(|error| anyhow::anyhow!(client::chain(error.as_ref())));
     if let Ok(true) = ready {
         let address = plane.socket().map(|socket| socket.url.as_str());
         let members = plane.members().iter().count();

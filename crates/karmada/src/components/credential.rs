@@ -72,7 +72,7 @@ impl Credential {
             return error;
         }
         match self.expired(now).or_else(|| self.refused()) {
-            Some(reason) => anyhow::anyhow!("{error:#}: {reason}"),
+            Some(reason) => anyhow::anyhow!("{}: {reason}", client::chain(error.as_ref())),
             None => error,
         }
     }

@@ -325,6 +325,24 @@ async fn an_agent_that_is_not_authenticated_names_its_credentials() {
     assert!(ran.status.code() == Some(1) && printed.contains(&expected), "{printed}");
 }
 
+/// Each level of an error may contain its cause in its own text.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cause_of_an_error_is_printed_once() {
+    let fleet = Fleet::start(&[]).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("member.config");
+    let config = std::fs::read_to_string(fleet.kubeconfig()).expect("a kubeconfig");
+    let server = config.lines().find(|line| line.contains("server:")).expect("a server");
+    std::fs::write(&file, config.replace(server, "    server: https://127.0.0.1:1")).expect("written");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"));
+    command.args(["agent", "--cluster-name=m1", "--metrics-bind-address=0", "--health-probe-bind-address=0"]);
+    command.arg("--karmada-kubeconfig").arg(fleet.kubeconfig()).arg("--kubeconfig").arg(&file);
+    let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic").expect("it starts");
+    let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let error = printed.lines().find(|line| line.starts_with("error: ")).expect("an error");
+    assert_eq!(error.matches("Connection refused").count(), 1, "{printed}");
+}
+
 /// An agent that cannot start registers nothing.
 #[test]
 fn a_taken_port_is_found_before_the_control_plane_is_called() {
