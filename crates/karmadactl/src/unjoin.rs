@@ -44,7 +44,11 @@ pub fn run<'a>(
         let cluster = match control.get(&resources::CLUSTER, &key).await {
             Ok(cluster) => cluster,
             Err(error) if error.is_absence_of(name) => {
-                return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
+                let left = match kubeconfig {
+                    Some(_) => left_over(context, name, (kubeconfig, kube_context), &options.cluster_namespace).await,
+                    None => String::new(),
+                };
+                return Err(Error::message(format!("no cluster object {name} found in karmada control Plane{left}")));
             }
             Err(error) => return Err(Error::client(format!("get cluster {name}"))(error)),
         };
@@ -90,6 +94,25 @@ pub fn run<'a>(
             }
         }
     })
+}
+
+/// The credentials that an interrupted `unjoin` left in a cluster. They are not deleted, because another control plane
+/// may have joined the cluster by the same name.
+async fn left_over(context: &Context, name: &str, place: (Option<&str>, Option<&str>), ns: &str) -> String {
+    let (kubeconfig, kube_context) = place;
+    let Ok(member) = context.member(kubeconfig, Some(kube_context.unwrap_or(name)), "unjoining").await else {
+        return String::new();
+    };
+    let rbac = ObjectKey::cluster(format!("karmada-controller-manager:karmada-{name}"));
+    match member.client.get_opt(&resources::CLUSTER_ROLE, &rbac).await {
+        Ok(Some(role)) => format!(
+            "\nThe cluster of --cluster-kubeconfig has {}. If no other control plane uses them, delete them there:\n  \
+             kubectl delete namespace {ns}\n  kubectl delete clusterrole,clusterrolebinding {}",
+            credentials(name, ns),
+            role.name()
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Refuses to clean up in another cluster than the one that is unjoined; returns its ID.

@@ -334,6 +334,29 @@ async fn a_control_plane_does_not_join_itself() {
     assert_eq!(find(control, &secrets(), ObjectKey::namespaced(NS, "karmada-itself")).await, None);
 }
 
+/// Another control plane may have joined the cluster by the same name, so they are named and not deleted.
+#[tokio::test]
+async fn credentials_of_an_interrupted_unjoin_are_named() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    let config = member.kubeconfig().to_str().expect("text");
+    let role = "karmada-controller-manager:karmada-member1";
+    let left = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": role}});
+    member.client().create(&cluster_roles(), &left).await.expect("created");
+    let ran = fleet.karmadactl(&["unjoin", "member1", "--cluster-kubeconfig", config]).await;
+    let message = format!(
+        "no cluster object member1 found in karmada control Plane\nThe cluster of --cluster-kubeconfig has namespace \
+         karmada-cluster and the ClusterRole and ClusterRoleBinding {role}. If no other control plane uses them, delete \
+         them there:\n  kubectl delete namespace karmada-cluster\n  kubectl delete \
+         clusterrole,clusterrolebinding {role}"
+    );
+    refused(&ran, &message);
+    there(member.client(), &cluster_roles(), ObjectKey::cluster(role)).await;
+    let other =
+        fleet.karmadactl(&["unjoin", "other", "--cluster-kubeconfig", config, "--cluster-context", "member1"]).await;
+    refused(&other, "no cluster object other found in karmada control Plane");
+}
+
 #[tokio::test]
 async fn invalid_arguments_get_upstreams_messages() {
     let fleet = Fleet::start(&[]).await;

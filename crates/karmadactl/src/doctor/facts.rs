@@ -43,6 +43,8 @@ pub struct Control {
     pub metrics: Vec<Sample>,
     /// The end of the user's own certificate.
     pub client_certificate_ends: Option<i64>,
+    /// The Leases of elected processes: the name, and when it was renewed last.
+    pub leaders: Vec<(String, i64)>,
     /// The members with open tunnels; `None` where the metrics do not count them.
     pub tunnels: Option<BTreeSet<String>>,
 }

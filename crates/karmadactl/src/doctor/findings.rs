@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{Facts, Member, Probe, Request, Sample, Skew, Validity};
+use super::facts::{Control, Facts, Member, Probe, Request, Sample, Skew, Validity};
 
 mod stuck;
 
@@ -112,6 +112,7 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     found.extend(control.metrics.iter().filter_map(|sample| measured(sample, facts.now)));
     found.extend(waits(&control.metrics));
     found.extend(disk_space(&control.metrics));
+    found.extend(leaders(control, facts.now));
     if let Some(ends) = control.client_certificate_ends {
         let next = "Copy the kubeconfig of the control plane again; a running server renews its own file";
         let object = "your kubeconfig";
@@ -119,6 +120,33 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     }
     found.extend(clock(CONTROL, control.skew));
     found
+}
+
+/// The Leases of the processes that run a part of the control plane. `karmada up` runs all of them, and needs no Lease on
+/// the store in its data directory.
+const PARTS: [(&str, [&str; 2]); 2] = [
+    ("no process runs the controllers", ["karmada-up", "karmada-controller-manager"]),
+    ("no process runs the scheduler", ["karmada-up", "karmada-scheduler"]),
+];
+
+/// Parts that a process was elected for, and that none runs now. A server that has the store in its data directory may
+/// run them without a Lease, beside old Leases of the time before.
+fn leaders(control: &Control, now: i64) -> Vec<Finding> {
+    if value(&control.metrics, "karmada_store_size_bytes").is_some() {
+        return Vec::new();
+    }
+    let last = |leases: [&'static str; 2]| {
+        let of_part = control.leaders.iter().filter(|(name, _)| leases.contains(&name.as_str()));
+        of_part.max_by_key(|(_, renewed)| *renewed)
+    };
+    let missing = PARTS.iter().filter_map(|(problem, leases)| Some((problem, last(*leases)?)));
+    let missing = missing.filter(|(_, (_, renewed))| now - renewed > OLD_LEASE);
+    let next = "Check that the process runs, and read its log: a store that refuses writes ends its Lease";
+    let finding_of = |(problem, (name, renewed)): (&&str, &(String, i64))| {
+        let evidence = format!("the Lease {name} in karmada-system was renewed {} ago", ago(now - renewed));
+        finding(Severity::Error, CONTROL, problem, evidence, next)
+    };
+    missing.map(finding_of).collect()
 }
 
 fn value(metrics: &[Sample], name: &str) -> Option<f64> {

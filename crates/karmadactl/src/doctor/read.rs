@@ -121,6 +121,12 @@ async fn members(control: &Client, patience: Duration, facts: &mut Facts) {
         }
     })
     .await;
+    each(control, &leases, Some(namespaces::SYSTEM), facts, &mut |lease, facts| {
+        if let (Some(name), Some(at)) = (lease["metadata"]["name"].as_str(), seconds(&lease["spec"]["renewTime"])) {
+            facts.control.leaders.push((name.to_owned(), at));
+        }
+    })
+    .await;
     let progress = Progress::new("Probing clusters", clusters.len());
     let probes: Vec<_> = clusters.iter().map(|cluster| probe(control, cluster, patience, &progress)).collect();
     let probes: Vec<_> = futures::stream::iter(probes).buffered(CONCURRENT).collect().await;

@@ -51,6 +51,29 @@ fn a_healthy_system_has_no_findings() {
 }
 
 #[test]
+fn parts_that_no_process_runs() {
+    let leaders = |leases: &[(&str, i64)]| {
+        let leases: Vec<_> = leases.iter().map(|(name, age)| ((*name).to_owned(), NOW - age)).collect();
+        move |facts: &mut Facts| facts.control.leaders = leases
+    };
+    check(leaders(&[("karmada-up", 10), ("karmada-scheduler", 9000), ("karmada-agent-m1", 9000)]), &[]);
+    let next = "Check that the process runs, and read its log: a store that refuses writes ends its Lease";
+    let manager = format!(
+        "error control plane: no process runs the controllers (the Lease karmada-controller-manager in karmada-system was renewed 5m ago) -> {next}"
+    );
+    check(leaders(&[("karmada-scheduler", 10), ("karmada-controller-manager", 300)]), &[&manager]);
+    let of_up = |part: &str| {
+        format!(
+            "error control plane: no process runs the {part} (the Lease karmada-up in karmada-system was renewed 5m ago) -> {next}"
+        )
+    };
+    let embedded = leaders(&[("karmada-up", 300)]);
+    let store = sample("karmada_store_size_bytes", ("", ""), 1);
+    check(|facts| (embedded(facts), facts.control.metrics = vec![store]).1, &[]);
+    check(leaders(&[("karmada-up", 300)]), &[&of_up("controllers"), &of_up("scheduler")]);
+}
+
+#[test]
 fn the_control_plane() {
     let ends = sample("karmada_certificate_expiration_timestamp_seconds", ("certificate", "ca"), 1_800_000_000 - 3600);
     check(
