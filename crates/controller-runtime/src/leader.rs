@@ -12,6 +12,7 @@ use client::{Client, Fence};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
@@ -139,6 +140,8 @@ fn settled<T>(written: client::Result<T>) -> client::Result<bool> {
     }
 }
 
+const STOOD_STILL: &str = "this process stood still";
+
 /// The last observed change of the Lease.
 #[derive(Debug, Default)]
 struct Seen(Option<(Value, Instant)>);
@@ -181,6 +184,7 @@ impl Leading {
     pub fn keep<'a>(mut self, stop: &'a CancellationToken) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let (failures, deadline) = (Failures::lasting(Duration::ZERO), self.election.deadline());
+            let mut cause = STOOD_STILL.to_owned();
             loop {
                 if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
                     self.fence.close();
@@ -191,10 +195,12 @@ impl Leading {
                 let left = deadline.saturating_sub(self.renewed.elapsed());
                 // After a pause of the process, another one may have the Lease: nothing is sent.
                 if left.is_zero() {
-                    return self.lost();
+                    return self.lost(&cause);
                 }
                 let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
-                match tokio::time::timeout(left, attempt).await {
+                let attempt = tokio::time::timeout(left, attempt).await;
+                cause = Self::cause(&attempt, left);
+                match attempt {
                     Ok(Ok(true)) => {
                         self.renewed = begun;
                         self.fence.extend(begun + deadline);
@@ -214,15 +220,25 @@ impl Leading {
                     Err(_) => {}
                 }
                 if self.renewed.elapsed() >= deadline {
-                    return self.lost();
+                    return self.lost(&cause);
                 }
             }
         })
     }
 
-    fn lost(&self) -> bool {
+    /// Why the Lease is not renewed, or will not be after a renewal.
+    fn cause(attempt: &Result<client::Result<bool>, Elapsed>, left: Duration) -> String {
+        match attempt {
+            Ok(Ok(true)) => STOOD_STILL.to_owned(),
+            Ok(Ok(false)) => "another process has the Lease, or changes it".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("the renewal was not answered within {left:?}"),
+        }
+    }
+
+    fn lost(&self, cause: &str) -> bool {
         self.fence.close();
-        tracing::error!(lease = %self.election.key(), "Lost the lease; another replica may lead now");
+        tracing::error!(lease = %self.election.key(), err = cause, "Lost the lease; another replica may lead now");
         false
     }
 
@@ -240,5 +256,25 @@ impl Leading {
             self.client.update(&leases(), &lease).await.ok()
         };
         let _ = tokio::time::timeout(self.election.renew_deadline, freed).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_lease_has_a_cause() {
+        let left = Duration::from_secs(8);
+        let late = tokio::time::timeout(left, std::future::pending()).await;
+        let refused = Err(client::Error::Config("the server's certificate is of another authority".to_owned()));
+        for (attempt, expected) in [
+            (late, "the renewal was not answered within 8s"),
+            (Ok(refused), "the server's certificate is of another authority"),
+            (Ok(Ok(false)), "another process has the Lease, or changes it"),
+            (Ok(Ok(true)), "this process stood still"),
+        ] {
+            assert_eq!(Leading::cause(&attempt, left), expected);
+        }
     }
 }

@@ -183,7 +183,7 @@ impl Present {
             front_proxy: Generations::read(path, ("front-proxy-ca", "front-proxy-ca"), repairs, world)?,
             server,
             admin,
-            token_key: files::read(&path.join(TOKEN_KEY))?,
+            token_key: token_key(&path.join(TOKEN_KEY))?,
             earlier_token_keys: earlier_token_keys(path)?,
         })
     }
@@ -327,6 +327,14 @@ fn validity(certificate: &str) -> Result<Validity, Error> {
     Ok(Validity { not_before: holder.not_before, not_after: holder.not_after })
 }
 
+/// A key that signs tokens or verifies them.
+fn token_key(path: &Path) -> Result<Option<String>, Error> {
+    let Some(key) = files::read(path)? else { return Ok(None) };
+    let unusable = |source| Error::Token { path: path.display().to_string(), source: Box::new(source) };
+    token::Verifier::from_pems([key.as_str()]).map_err(unusable)?;
+    Ok(Some(key))
+}
+
 /// The certificate and key of a file that the authority can issue again.
 fn issued(path: &Path) -> Result<Option<KeyPairPem>, Error> {
     let Some(pair) = files::read(path)?.map(|text| split(&text)) else { return Ok(None) };
@@ -348,7 +356,7 @@ fn admin(directory: &Path) -> Result<Option<KeyPairPem>, Error> {
 fn earlier_token_keys(directory: &Path) -> Result<Vec<String>, Error> {
     let names = files::names(directory)?;
     let earlier = names.iter().filter(|name| name.starts_with("sa-") && name.ends_with(".pub"));
-    earlier.filter_map(|name| files::read(&directory.join(name)).transpose()).collect()
+    earlier.filter_map(|name| token_key(&directory.join(name)).transpose()).collect()
 }
 
 /// A file with a certificate chain followed by its key.

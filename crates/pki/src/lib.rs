@@ -60,6 +60,10 @@ pub enum Error {
     NotAnAuthority,
     #[error("{path} cannot be used: remove it, and the server issues a new one")]
     Issued { path: String, source: Box<Self> },
+    #[error(
+        "{path} cannot be used: restore it from a backup, or remove it, which makes the tokens of this key invalid"
+    )]
+    Token { path: String, source: Box<Self> },
     #[error("the directory of keys has no authority that is valid now: check the clock of this machine")]
     NoAuthority,
     #[error(

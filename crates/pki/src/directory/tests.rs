@@ -240,6 +240,16 @@ async fn files_that_cannot_be_used_are_named_and_stay() {
         "apiserver.pem cannot be used: remove it, and the server issues a new one: cannot parse the certificate: Parsing \
          Error: MissingHeader",
     );
+    for file in ["sa.key", "sa-1.pub"] {
+        check(
+            file,
+            "garbage",
+            &format!(
+                "{file} cannot be used: restore it from a backup, or remove it, which makes the tokens of this key \
+                 invalid: cannot read the token key: InvalidKeyFormat"
+            ),
+        );
+    }
     check(
         "admin.pem",
         "garbage",
