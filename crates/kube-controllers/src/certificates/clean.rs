@@ -46,7 +46,11 @@ impl Csr {
         let after = |time: Option<Time>, seconds| {
             time.map(|time| Time::new(time.timestamp() + jiff::SignedDuration::from_secs(seconds)))
         };
-        let settled = |type_| after(self.condition(type_).and_then(|condition| condition.last_update_time), SETTLED);
+        // kubectl sets the time of an approval by its own clock, which may be behind by more than an hour: the certificate
+        // would be gone before it is read.
+        let created = self.metadata.creation_timestamp;
+        let updated = |type_| self.condition(type_)?.last_update_time.max(created);
+        let settled = |type_| after(updated(type_), SETTLED);
         match settled(DENIED).or(settled(FAILED)) {
             Some(at) => Some(at),
             None if self.is(APPROVED) => settled(APPROVED).filter(|_| self.is_issued()),
@@ -76,5 +80,9 @@ mod tests {
         check("Failed", "", Some("2026-11-21T03:00:00Z"));
         check("Approved", "", None);
         check("Approved", "eA==", Some("2026-11-21T03:00:00Z"));
+        let behind = json!({"metadata": {"creationTimestamp": "2026-11-21T00:00:00Z"}, "status": {"certificate": "eA==",
+            "conditions": [{"type": "Approved", "lastUpdateTime": "2026-11-19T02:00:00Z"}]}});
+        let behind: Csr = serde_json::from_value(behind).expect("a request");
+        assert_eq!(behind.expiry().map(|at| at.to_string()).as_deref(), Some("2026-11-21T01:00:00Z"));
     }
 }
