@@ -90,6 +90,24 @@ fn a_control_plane_on_etcd_survives_kills_of_both() {
     drop(etcd);
 }
 
+/// Each list waits for etcd: only the first one is waited for.
+#[test]
+#[cfg_attr(any(no_kubectl, no_etcd), ignore = "kubectl or etcd is not on PATH")]
+fn doctor_names_a_store_that_does_not_answer() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mut etcd = Process::start(&directory.path().join("etcd"), &[]).expect("etcd starts");
+    let plane = Karmada::apiserver_with(&directory.path().join("up"), &[&format!("--etcd-servers={}", etcd.url())]);
+    etcd.kill();
+    let output = plane.karmadactl(&["doctor"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = |problem: &str| text.lines().filter(|line| line.contains(problem)).count();
+    assert_eq!(found("error: control plane: a health check fails"), 1, "{text}");
+    assert!(text.contains("evidence: etcd-readiness"), "{text}");
+    assert_eq!(found("info: clusters: it was not checked"), 1, "{text}");
+    assert_eq!(found("info: members, bindings, works, policies and rights: it was not checked"), 1, "{text}");
+    assert_eq!(found("it was not checked"), 2, "{text}");
+}
+
 /// Starts a process that is the only candidate. On a loaded machine it reports that it waits for the Lease before it has it.
 pub fn only_candidate(data_dir: &Path, up: &[&str]) -> Karmada {
     let plane = Karmada::try_up_with(data_dir, up).expect("it starts");

@@ -49,7 +49,12 @@ pub async fn facts(control: &Client, client_certificate_ends: Option<i64>, patie
     let mut facts = Facts { now: World::system().now().as_second(), ..Facts::default() };
     facts.control.client_certificate_ends = client_certificate_ends;
     health(control, patience, &mut facts).await;
-    members(control, patience, &mut facts).await;
+    if !members(control, patience, &mut facts).await {
+        // Each further list would wait as long, for the same answer.
+        let why = "the control plane cannot list its clusters either".to_owned();
+        facts.unread.push(("members, bindings, works, policies and rights".into(), why));
+        return facts;
+    }
     objects(control, &mut facts).await;
     failures(control, &mut facts).await;
     rights(control, &mut facts).await;
@@ -110,9 +115,12 @@ async fn health(control: &Client, patience: Duration, facts: &mut Facts) {
     }
 }
 
-async fn members(control: &Client, patience: Duration, facts: &mut Facts) {
+/// False if the control plane serves no lists now.
+async fn members(control: &Client, patience: Duration, facts: &mut Facts) -> bool {
     let mut clusters = Vec::new();
-    each(control, &resources::CLUSTER, None, facts, &mut |cluster, _| clusters.push(cluster)).await;
+    if !each(control, &resources::CLUSTER, None, facts, &mut |cluster, _| clusters.push(cluster)).await {
+        return false;
+    }
     let leases = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let mut renewed = HashMap::new();
     each(control, &leases, Some(namespaces::CLUSTER), facts, &mut |lease, _| {
@@ -154,6 +162,7 @@ async fn members(control: &Client, patience: Duration, facts: &mut Facts) {
             Member { renewed, agent_certificate, object, probe: Some(probe) }
         })
         .collect();
+    true
 }
 
 async fn probe(control: &Client, cluster: &Value, patience: Duration, progress: &Progress) -> Result<Probe, String> {
@@ -192,31 +201,36 @@ async fn agent_certificate(
     Ok(secrets.iter().find_map(facts::agent_certificate))
 }
 
-/// Passes every object of a kind, page by page. A kind that cannot be read to its end is named.
+/// Passes every object of a kind, page by page. A kind that cannot be read to its end is named. False if the server
+/// cannot read it now: its store may not answer.
 async fn each(
     control: &Client,
     resource: &ApiResource,
     namespace: Option<&str>,
     facts: &mut Facts,
     take: &mut (dyn FnMut(Value, &mut Facts) + Send),
-) {
+) -> bool {
     let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
     for _ in 0..PAGES {
         let path = options.path(resource, namespace);
         let read = control.document(&path, JSON).await;
         let mut page = match read.and_then(|bytes| answers::decode(&format!("GET {path}"), &bytes)) {
             Ok(page) => page,
-            Err(error) => return facts.unread.push((resource.plural.clone(), servers::reason(&error))),
+            Err(error) => {
+                facts.unread.push((resource.plural.clone(), servers::reason(&error)));
+                return !error.is_unreachable() && error.status().is_none_or(|status| status.code < 500);
+            }
         };
         let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
         answers::take_items(&mut page).into_iter().flatten().for_each(|item| take(item, facts));
         if next.is_none() || next == options.continue_token {
-            return;
+            return true;
         }
         options.continue_token = next;
     }
     let why = format!("there are more than {}; the others were left out", PAGE * PAGES);
     facts.unread.push((resource.plural.clone(), why));
+    true
 }
 
 async fn objects(control: &Client, facts: &mut Facts) {
