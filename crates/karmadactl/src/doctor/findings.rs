@@ -90,7 +90,13 @@ pub fn findings(facts: &Facts, program: &str) -> Vec<Finding> {
     found.extend(facts.missing.iter().map(stuck::missing));
     found.extend(facts.requests.iter().filter_map(|it| request(it, facts.now)));
     found.extend(facts.unread.iter().map(|(what, why)| {
-        finding(Severity::Info, what, "it was not checked", why.clone(), "Repeat it as a user who may read it")
+        finding(
+            Severity::Info,
+            what,
+            "it was not checked",
+            why.clone(),
+            "Repeat it as a user who may read it, while the server answers",
+        )
     }));
     // A stable sort: within a severity the order above.
     found.sort_by_key(|it| it.severity);
@@ -112,6 +118,7 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     found.extend(control.metrics.iter().filter_map(|sample| measured(sample, facts.now)));
     found.extend(waits(&control.metrics));
     found.extend(disk_space(&control.metrics));
+    found.extend(backups(&control.metrics));
     found.extend(leaders(control, facts.now));
     if let Some(ends) = control.client_certificate_ends {
         let next = "Copy the kubeconfig of the control plane again; a running server renews its own file";
@@ -183,6 +190,21 @@ fn disk_space(metrics: &[Sample]) -> Option<Finding> {
     let next = "karmada store stats shows what takes the space; free some, or move the data directory to a larger disk";
     let severity = if free < FREE_LEAST / 8.0 { Severity::Error } else { Severity::Warning };
     Some(finding(severity, CONTROL, "the store has little room left", evidence, next))
+}
+
+/// Scheduled backups of which none has succeeded since the start.
+fn backups(metrics: &[Sample]) -> Option<Finding> {
+    let of = |result: &str| {
+        let named = |it: &&Sample| it.name == "karmada_store_backups_total" && it.label("result") == result;
+        metrics.iter().find(named).map_or(0.0, |sample| sample.value)
+    };
+    let (errors, successes) = (of("error"), of("success"));
+    if errors == 0.0 || successes > 0.0 {
+        return None;
+    }
+    let next = "Read the log of the server for the reason: the directory of --backup-dir may be full";
+    let evidence = format!("{errors} attempts have failed since the start, and none has succeeded");
+    Some(finding(Severity::Warning, CONTROL, "the backups fail", evidence, next))
 }
 
 /// The finding of a metric.

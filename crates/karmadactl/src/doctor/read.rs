@@ -32,10 +32,11 @@ const PAGES: usize = 100;
 /// The metrics of a large control plane are some hundred KiB.
 const JSON: &str = "application/json";
 
-const METRICS: [&str; 9] = [
+const METRICS: [&str; 10] = [
     "karmada_certificate_expiration_timestamp_seconds",
     "karmada_store_damaged",
     "karmada_store_backup_last_success_timestamp_seconds",
+    "karmada_store_backups_total",
     "workqueue_depth",
     "workqueue_longest_running_processor_seconds",
     "workqueue_queue_duration_seconds_sum",

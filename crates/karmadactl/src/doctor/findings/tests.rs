@@ -51,6 +51,19 @@ fn a_healthy_system_has_no_findings() {
 }
 
 #[test]
+fn backups_that_fail() {
+    let taken = |errors: i32, successes: i32| {
+        let of = |result: &str, count| sample("karmada_store_backups_total", ("result", result), count);
+        let samples = vec![of("error", errors), of("success", successes)];
+        move |facts: &mut Facts| facts.control.metrics = samples
+    };
+    check(taken(0, 0), &[]);
+    check(taken(3, 1), &[]);
+    let expected = "warning control plane: the backups fail (3 attempts have failed since the start, and none has succeeded) -> Read the log of the server for the reason: the directory of --backup-dir may be full";
+    check(taken(3, 0), &[expected]);
+}
+
+#[test]
 fn parts_that_no_process_runs() {
     let leaders = |leases: &[(&str, i64)]| {
         let leases: Vec<_> = leases.iter().map(|(name, age)| ((*name).to_owned(), NOW - age)).collect();
@@ -344,7 +357,9 @@ fn stuck_objects() {
     );
     check(
         |facts| facts.unread = vec![("metrics".into(), "forbidden".into())],
-        &["info metrics: it was not checked (forbidden) -> Repeat it as a user who may read it"],
+        &[
+            "info metrics: it was not checked (forbidden) -> Repeat it as a user who may read it, while the server answers",
+        ],
     );
 }
 
