@@ -119,7 +119,7 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
     found.extend(waits(&control.metrics));
     found.extend(disk_space(&control.metrics));
     found.extend(backups(&control.metrics));
-    found.extend(leaders(control, facts.now));
+    found.extend(leaders(control, by(control.skew, facts.now)));
     if let Some(ends) = control.client_certificate_ends {
         let next = "Copy the kubeconfig of the control plane again; a running server renews its own file";
         let object = "your kubeconfig";
@@ -272,6 +272,11 @@ fn clock(object: &str, skew: Option<Skew>) -> Option<Finding> {
     Some(finding(severity, object, "the clock differs", evidence, next))
 }
 
+/// The present by another clock, in the whole seconds of Leases.
+fn by(skew: Option<Skew>, now: i64) -> i64 {
+    skew.map_or(now, |skew| now.saturating_add(skew.seconds.round() as i64))
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
@@ -298,7 +303,10 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         add(Severity::Error, "it is not ready", evidence, describe.clone());
     }
     let is_pull = cluster["spec"]["syncMode"] == "Pull";
-    if let Some(age) = member.renewed.map(|at| facts.now - at).filter(|age| *age > OLD_LEASE) {
+    // The agent renews it by the clock of its cluster.
+    let skew = member.probe.as_ref().and_then(|probe| probe.as_ref().ok()?.skew);
+    let age = member.renewed.map(|at| by(skew, facts.now) - at);
+    if let Some(age) = age.filter(|age| *age > OLD_LEASE) {
         let evidence = format!("the Lease {name} in karmada-cluster was renewed {} ago", ago(age));
         let next = format!("Check that the agent runs in {name}: kubectl -n karmada-system get pods");
         add(Severity::Error, "its agent does not report", evidence, next);

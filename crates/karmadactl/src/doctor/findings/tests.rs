@@ -75,6 +75,10 @@ fn parts_that_no_process_runs() {
         "error control plane: no process runs the controllers (the Lease karmada-controller-manager in karmada-system was renewed 5m ago) -> {next}"
     );
     check(leaders(&[("karmada-scheduler", 10), ("karmada-controller-manager", 300)]), &[&manager]);
+    // By the clock of the control plane, which is behind, they are new.
+    let behind = "error control plane: the clock differs (it is 302 s behind this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status";
+    let led = leaders(&[("karmada-up", 300)]);
+    check(|facts| (led(facts), facts.control.skew = Some(Skew { seconds: -302.0, tolerance: 1.0 })).1, &[behind]);
     let of_up = |part: &str| {
         format!(
             "error control plane: no process runs the {part} (the Lease karmada-up in karmada-system was renewed 5m ago) -> {next}"
@@ -169,12 +173,16 @@ fn members() {
             "warning cluster m1: the proxy does not reach it (no route) -> Its Works arrive without the proxy; logs, exec and get need it: karmadactl describe cluster m1",
         ],
     );
+    // Its clock is behind, and by that the Lease is new.
+    let skew = Some(Skew { seconds: -310.0, tolerance: 1.0 });
+    let behind = "error cluster m1: the clock differs (it is 310 s behind this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status";
+    probed(Ok(Probe { version: "v1.30.0".into(), skew }), "Pull", &[behind]);
     let skew = Some(Skew { seconds: 30.0, tolerance: 1.0 });
     probed(
         Ok(Probe { version: "v1.31.0".into(), skew }),
         "Push",
         &[
-            silent,
+            &silent.replace("5m ago", "5m30s ago"),
             "warning cluster m1: the clock differs (it is 30 s ahead of this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status",
             "info cluster m1: its status names another version (the server reports v1.31.0, the status v1.30.0) -> karmadactl describe cluster m1",
         ],
