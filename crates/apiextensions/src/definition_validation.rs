@@ -7,6 +7,7 @@ use apimachinery::names;
 use apimachinery::webhook_client::{self, Rules};
 use serde_json::Value;
 
+use crate::authorities;
 use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names};
 use crate::naming::is_protected_group;
 use versions::Versions;
@@ -63,10 +64,24 @@ pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefin
         validate_spec(old, &mut before);
         errors.retain(|error| !(of_rules(error) && before.contains(error)));
     }
+    validate_authorities(old, crd, &mut errors);
     validate_immutable(old, crd, &mut errors);
     validate_stored_versions(crd, &mut errors);
     validate_origin(crd, &mut errors);
     errors
+}
+
+/// A served definition does not lose its authorities. Those of a definition that is not served yet are often
+/// placeholders, which another program replaces.
+fn validate_authorities(old: &CustomResourceDefinition, crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    let conversion = crd.spec.conversion.as_ref().filter(|conversion| conversion.strategy == "Webhook");
+    if !old.condition_is_true("Established") || authorities::unreadable(old.spec.conversion.as_ref()).is_some() {
+        return;
+    }
+    if let Some((bundle, why)) = authorities::unreadable(conversion) {
+        let path = Path::new("spec").child("conversion").child("webhookClientConfig").child("caBundle");
+        errors.push(Error::invalid(&path, bundle, why));
+    }
 }
 
 fn validate_immutable(old: &CustomResourceDefinition, crd: &CustomResourceDefinition, errors: &mut ErrorList) {

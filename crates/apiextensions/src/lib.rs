@@ -5,6 +5,7 @@
 //! rest of the schema.
 
 pub use apimachinery::age;
+mod authorities;
 pub mod conversion;
 pub mod defaulting;
 pub mod definition;

@@ -3,6 +3,7 @@
 use apimachinery::meta::Time;
 use serde::Deserialize;
 
+use crate::authorities;
 use crate::definition::{API_APPROVED_ANNOTATION, Condition, CrdStatus, CustomResourceDefinition, Names};
 
 /// The names that a definition occupies in its group, as needed for other definitions.
@@ -70,8 +71,7 @@ pub fn desired_status<'a>(
     let accepted = names.status == "True";
     set_condition(&mut status, approval(crd), now);
     set_condition(&mut status, Some(names), now);
-    let established_before = crd.condition_is_true("Established");
-    set_condition(&mut status, established(accepted, established_before), now);
+    set_condition(&mut status, Some(established(crd, accepted)), now);
     if let Some(storage) = crd.storage_version()
         && !status.stored_versions.contains(&storage.name)
     {
@@ -151,12 +151,17 @@ fn accept_names(requested: &Names, taken: &Taken, accepted: &mut Names) -> Condi
 }
 
 /// Once established, a definition stays so; a later clash only stops the change of names.
-fn established(names_accepted: bool, before: bool) -> Option<Condition> {
-    if names_accepted || before {
-        let message = "the initial names have been accepted".to_owned();
-        return Some(("Established", "True", "InitialNamesAccepted", message).into());
-    }
-    Some(("Established", "False", "NotAccepted", "not all names are accepted".to_owned()).into())
+fn established(crd: &CustomResourceDefinition, names_accepted: bool) -> Condition {
+    let (status, reason, message) = if crd.condition_is_true("Established") {
+        ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    } else if !names_accepted {
+        ("False", "NotAccepted", "not all names are accepted")
+    } else if authorities::unreadable(crd.spec.conversion.as_ref()).is_some() {
+        ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
+    } else {
+        ("True", "InitialNamesAccepted", "the initial names have been accepted")
+    };
+    ("Established", status, reason, message.to_owned()).into()
 }
 
 /// Whether the group belongs to the Kubernetes community and so needs its approval.

@@ -186,6 +186,15 @@ fn established_names_are_immutable() {
             |crd| crd["status"]["storedVersions"] = json!(["v0"]),
             r#"status.storedVersions: Invalid value: ["v0"]: must have the storage version v1"#,
         ),
+        (
+            |crd| {
+                let config = json!({"url": "https://h", "caBundle": "Cg=="});
+                crd["spec"]["conversion"] = json!({"strategy": "Webhook",
+                    "webhook": {"clientConfig": config, "conversionReviewVersions": ["v1"]}});
+            },
+            "spec.conversion.webhookClientConfig.caBundle: Invalid value: \"Cg==\": unable to load root certificates: \
+             unable to parse bytes as PEM block",
+        ),
     ] {
         let errors = validate_update(&old, &read(change));
         assert_eq!(errors[0].to_string(), expected);

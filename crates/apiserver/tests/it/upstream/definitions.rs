@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use super::{APPLY, MERGE, call, definition, patch, soon, version};
 use crate::engine::on_every_engine;
+use crate::parity::send;
 
 on_every_engine! {
     alone: [
         defaults_are_those_of_the_stored_version,
         metadata_of_embedded_objects_may_have_a_schema,
         definitions_with_a_status_of_their_own,
+        definitions_with_unreadable_authorities_are_not_served,
         replicas_fit_a_scale,
         changes_are_detected_for_ratcheting,
     ],
@@ -138,6 +140,36 @@ async fn definitions_with_a_status_of_their_own() {
         assert_eq!(reply.code, if why.is_some() { 422 } else { 200 }, "{}", reply.shown());
         assert!(why.is_none_or(|why| reply.shown().contains(why)), "{}", reply.shown());
     }
+}
+
+/// `TestInvalidCABundle`: a definition waits for readable authorities of its webhook, and keeps them.
+async fn definitions_with_unreadable_authorities_are_not_served() {
+    let (server, client) = crate::objects::server().await;
+    let mut foos = definition("foos", "Foo", json!([version("v1", json!({"type": "object"}))]));
+    foos["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1/", "caBundle": "Cg=="}}});
+    assert_eq!(call(&server, "POST", DEFINITIONS, &foos).await.code, 201);
+    let is_so = |crd: &Value, status: &str, reason: &str| {
+        let mut conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.any(|found| {
+            (&found["type"], &found["status"], &found["reason"])
+                == (&"Established".into(), &status.into(), &reason.into())
+        })
+    };
+    let name = "foos.it.example";
+    crate::crds::until(&client, name, |crd| crd.is_some_and(|crd| is_so(crd, "False", "InvalidCABundle"))).await;
+    assert_eq!(send(&server, "GET", "/apis/it.example/v1/foos", &[], "").await.code, 404);
+
+    let pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
+    let bundle = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, pem);
+    let change =
+        |bundle: &str| json!({"spec": {"conversion": {"webhook": {"clientConfig": {"caBundle": bundle}}}}}).to_string();
+    let path = format!("{DEFINITIONS}/{name}");
+    assert_eq!(patch(&server, &path, MERGE, &change(&bundle)).await.code, 200);
+    crate::crds::until(&client, name, |crd| crd.is_some_and(|crd| is_so(crd, "True", "InitialNamesAccepted"))).await;
+    let refused = patch(&server, &path, MERGE, &change("Cg==")).await;
+    assert_eq!(refused.code, 422, "{}", refused.shown());
+    assert!(refused.shown().contains("unable to load root certificates"), "{}", refused.shown());
 }
 
 /// `TestScaleSubresource`: values that the endpoint could not return are not stored.
