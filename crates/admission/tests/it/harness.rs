@@ -148,6 +148,15 @@ impl Hooks {
             }
             "uid" => patch(json!([{"op": "add", "path": "/metadata/uid", "value": "mine"},
                                   {"op": "add", "path": "/metadata/generation", "value": 9}])),
+            "owner" => {
+                let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"});
+                patch(json!([{"op": "add", "path": "/metadata/ownerReferences/-", "value": owner}]))
+            }
+            "managers" => patch(match rest {
+                "spoil" => json!([{"op": "remove", "path": "/metadata/managedFields/0/apiVersion"}]),
+                "rename" => json!([{"op": "replace", "path": "/metadata/managedFields/0/manager", "value": "hook"}]),
+                _ => json!([{"op": "add", "path": "/metadata/managedFields", "value": []}]),
+            }),
             "mistyped" => patch(json!([{"op": "add", "path": "/metadata/labels", "value": 3}])),
             "impossible" => patch(json!([{"op": "remove", "path": "/nothing"}])),
             "replicas" => patch(json!([{"op": "replace", "path": "/spec/replicas", "value": 7}])),

@@ -103,6 +103,48 @@ async fn patches_do_not_change_server_owned_fields() {
     }
 }
 
+/// `TestMutatingWebhookDuplicateOwnerReferences`: also of a write that then changes nothing.
+#[tokio::test]
+async fn repeated_owners_from_webhooks_are_removed() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let mut object = config_map("x");
+    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]);
+    plane.configure("Mutating", "m", vec![hooks.webhook("m", "owner", json!({}))]).await;
+    let created = plane.post(CONFIG_MAPS, &object).await;
+    let path = format!("{CONFIG_MAPS}/x");
+    let patched = plane.patch(&path, &json!({})).await;
+    for (reply, code) in [(created, 201), (patched, 200)] {
+        assert_eq!(reply.code, code, "{reply:?}");
+        assert_eq!(reply.body["metadata"]["ownerReferences"].as_array().map(Vec::len), Some(1));
+        let [warning] = reply.warnings.as_slice() else { panic!("{reply:?}") };
+        assert!(warning.contains("contains duplicate entries after mutating admission happens;"), "{warning}");
+        assert!(warning.ends_with("duplicate UID(s) observed: u"), "{warning}");
+    }
+}
+
+/// `TestMutatingWebhookResetsInvalidManagedFields`: webhooks may change the owners of fields, but not spoil them.
+#[tokio::test]
+async fn webhooks_may_change_the_owners_of_fields() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    for (change, manager, is_warned) in [("spoil", "test", true), ("rename", "hook", false), ("remove", "", false)] {
+        plane.configure("Mutating", "m", vec![hooks.webhook("m", &format!("managers/{change}"), json!({}))]).await;
+        let path = format!("{CONFIG_MAPS}?fieldManager=test");
+        let created = plane.post(&path, &config_map(change)).await;
+        let path = format!("{CONFIG_MAPS}/{change}?fieldManager=test");
+        let patched = plane.patch(&path, &json!({"data": {"a": "c"}})).await;
+        for reply in [created, patched] {
+            let owners = &reply.body["metadata"]["managedFields"];
+            assert_eq!(owners[0]["manager"].as_str().unwrap_or_default(), manager, "{reply:?}");
+            let is_about_owners = |text: &String| {
+                text.starts_with(
+                    ".metadata.managedFields was in an invalid state after admission; this could be caused",
+                )
+            };
+            assert_eq!(reply.warnings.iter().any(is_about_owners), is_warned, "{reply:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_scale_is_shown_and_changed_as_a_scale() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);

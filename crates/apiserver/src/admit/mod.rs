@@ -24,7 +24,7 @@ use apimachinery::resource::{Resource, ResourceInfo};
 use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use storage::Guard;
 use transport::Identity;
 
@@ -97,6 +97,8 @@ pub struct Rounds {
     pub is_second_requested: bool,
     /// The object was changed by a program that may have changed server-populated fields.
     pub is_changed_by_user: bool,
+    /// The list of the owners of fields, if such a program has changed it; null without a list.
+    pub(crate) owners: Option<Value>,
     /// State that a plugin keeps from the first round for the second one, by the plugin's name.
     pub kept: Vec<(&'static str, Box<dyn Any + Send + Sync>)>,
 }
@@ -219,10 +221,21 @@ impl AdmissionRequest<'_> {
     pub fn object_document(&self) -> Result<Option<Value>, Status> {
         let Some(object) = self.object.as_deref() else { return Ok(None) };
         let mut document = self.face.show(object)?;
-        if let Some(owners) = self.owners.filter(|_| self.subresource != "scale") {
-            owners.put(&mut document);
+        if let (Some(list), Some(metadata)) = (self.listed_owners(), document.metadata_mut()) {
+            metadata.insert("managedFields".into(), list);
         }
         Ok(Some(document))
+    }
+
+    /// The list of the owners of the new object's fields, as far as programs of users have changed it.
+    fn listed_owners(&self) -> Option<Value> {
+        let owners = self.owners.filter(|_| self.subresource != "scale")?;
+        let list = self.rounds.owners.clone().unwrap_or_else(|| {
+            let mut listed = json!({"metadata": {}});
+            owners.put(&mut listed);
+            listed["metadata"]["managedFields"].take()
+        });
+        Some(list).filter(|list| !list.is_null())
     }
 
     /// A copy of the stored object in the form for clients.
@@ -240,15 +253,20 @@ impl AdmissionRequest<'_> {
         Ok(Some(document))
     }
 
-    /// Replaces the object by the document of a user's program. Server-populated fields and the owners of fields keep
-    /// their values; missing fields get their defaults.
+    /// Replaces the object by the document of a user's program. Server-populated fields keep their values; missing
+    /// fields get their defaults.
     ///
     /// # Errors
     /// If the document is no longer of the resource, or is larger than any object that can be stored: the next program
     /// would add to it.
-    pub fn replace_object(&mut self, document: Value) -> Result<(), Status> {
+    pub fn replace_object(&mut self, mut document: Value) -> Result<(), Status> {
+        let known = self.listed_owners();
         let Some(object) = self.object.as_deref_mut() else { return Ok(()) };
         extent::check(&document)?;
+        let list = document.metadata_mut().and_then(|metadata| metadata.remove("managedFields"));
+        if self.owners.is_some() && self.subresource != "scale" && list != known {
+            self.rounds.owners = Some(list.unwrap_or_default());
+        }
         self.face.replace(self.operation, document, object)?;
         self.rounds.is_changed_by_user = true;
         self.rounds.is_second_requested = true;

@@ -16,7 +16,7 @@ use transport::{Body, Payload, Response};
 
 use super::Call;
 use super::kind::NewObject;
-use super::ownership::{Proposal, finalizer_warnings, unique_owners};
+use super::ownership::{Proposal, RECEIVED, admitted, finalizer_warnings, unique_owners};
 use crate::admit::lifecycle;
 use crate::admit::{AdmissionRequest, Creates, Operation};
 use crate::auth::authz::{self, Attributes};
@@ -135,7 +135,7 @@ impl Call<'_> {
         let key = self.key_of(&name);
         let has_version = has_version(&object);
         self.own_metadata(&mut object);
-        let duplicates = unique_owners(&mut object);
+        let mut notices: Vec<String> = unique_owners(&mut object, RECEIVED).into_iter().collect();
         strategy.default(&mut object)?;
         (self.kind.default)(&mut object);
         let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
@@ -144,9 +144,8 @@ impl Call<'_> {
         let request = self.admission(Operation::Create, &key, None, Some(&mut object), dry_run);
         let mut request = AdmissionRequest { generated_name, owners: Some(&owners), ..request };
         self.server.admission.mutate(&mut request).await?;
-        if request.rounds.is_changed_by_user {
-            self.prepare(&context, &mut object);
-        }
+        let owners =
+            admitted(request.rounds, (&mut object, owners), &mut notices, |object| self.prepare(&context, object));
         let rule = strategy.name_rule();
         let namespaced = self.resource.info.resource.namespaced;
         let mut wrong = names::validate_object_meta(&object["metadata"], namespaced, rule, &Path::new("metadata"));
@@ -162,7 +161,7 @@ impl Call<'_> {
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
         warnings.extend(self.server.admission.warnings(&request));
-        warnings.extend(duplicates);
+        warnings.extend(notices);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(None, &object));
         }

@@ -36,7 +36,6 @@ impl Face for Call<'_> {
         let (Some(was), Some(is)) = (object.metadata_mut(), shown.metadata_mut()) else {
             return Err(Status::internal("admission removed the metadata of the object"));
         };
-        is.remove("managedFields");
         // The name and the namespace are those of the request.
         let kept = ["name", "namespace"].into_iter();
         for field in kept.chain(SERVER_OWNED.into_iter().filter(|_| operation == Operation::Create)) {

@@ -9,9 +9,10 @@ use apimachinery::object::ObjectTree as _;
 use apimachinery::{Status, names};
 use http::HeaderMap;
 use http::header::USER_AGENT;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Call;
+use crate::admit::Rounds;
 use crate::errors;
 use crate::request::RequestInfo;
 
@@ -111,8 +112,34 @@ impl Call<'_> {
     }
 }
 
+/// When an object is checked for duplicate owner references, in the words of the warning.
+pub(super) const RECEIVED: &str = "";
+const ADMITTED: &str = " after mutating admission happens";
+
+/// The owners of fields after admission; `complete` prepares an object that programs of users have changed. They may
+/// change the list of owners, but a malformed one has no effect.
+pub(super) fn admitted(
+    rounds: Rounds,
+    (object, owners): (&mut Value, Owners),
+    warnings: &mut Vec<String>,
+    complete: impl FnOnce(&mut Value),
+) -> Owners {
+    if rounds.is_changed_by_user {
+        complete(object);
+        warnings.extend(unique_owners(object, ADMITTED));
+    }
+    let Some(list) = rounds.owners else { return owners };
+    Owners::take(&mut json!({"metadata": {"managedFields": list}})).unwrap_or_else(|why| {
+        warnings.push(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating \
+             admission controller; please fix your requests: {why}"
+        ));
+        owners
+    })
+}
+
 /// Removes duplicate owner references, and returns the warning about them.
-pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
+pub(super) fn unique_owners(object: &mut Value, stage: &str) -> Option<String> {
     let owners = object.get_mut("metadata")?.get_mut("ownerReferences")?.as_array_mut()?;
     if owners.len() < 2 {
         return None;
@@ -132,7 +159,7 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
         return None;
     }
     Some(format!(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+        ".metadata.ownerReferences contains duplicate entries{stage}; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
         duplicates.join(", ")
     ))
@@ -167,8 +194,6 @@ pub(super) fn finalizer_warnings(old: Option<&Value>, new: &Value) -> Vec<String
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -189,9 +214,9 @@ mod tests {
     fn duplicate_owners_are_merged() {
         let owner = |uid: &str, kind: &str| json!({"apiVersion": "v1", "kind": kind, "name": "a", "uid": uid});
         let mut object = json!({"metadata": {"ownerReferences": [owner("1", "A"), owner("1", "A"), owner("1", "B")]}});
-        let warning = unique_owners(&mut object).expect("a warning");
+        let warning = unique_owners(&mut object, RECEIVED).expect("a warning");
         assert!(warning.ends_with("duplicate UID(s) observed: 1"), "{warning}");
         assert_eq!(object["metadata"]["ownerReferences"], json!([owner("1", "A"), owner("1", "B")]));
-        assert_eq!(unique_owners(&mut object), None);
+        assert_eq!(unique_owners(&mut object, RECEIVED), None);
     }
 }

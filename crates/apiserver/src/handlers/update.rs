@@ -12,7 +12,7 @@ use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Live, Proposal, finalizer_warnings, unique_owners};
+use super::ownership::{Live, Proposal, RECEIVED, admitted, finalizer_warnings, unique_owners};
 use crate::admit::{AdmissionRequest, Operation};
 use crate::cache::keys;
 use crate::conversion;
@@ -190,7 +190,7 @@ impl Call<'_> {
             strategy.default(&mut new)?;
         }
         self.restore(old, &mut new);
-        let duplicates = unique_owners(&mut new);
+        let mut notices: Vec<String> = unique_owners(&mut new, RECEIVED).into_iter().collect();
         if !custom {
             strategy.default(&mut new)?;
         }
@@ -199,14 +199,15 @@ impl Call<'_> {
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
         let operation = Operation::Update;
-        let (owners_seen, old_owners) = (Some(&owners), live.list());
+        let old_owners = live.list();
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
-        let mut request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
+        let mut request = AdmissionRequest { owners: Some(&owners), old_owners, ..request };
         self.server.admission.mutate(&mut request).await?;
-        if request.rounds.is_changed_by_user {
-            self.restore(old, &mut new);
-            strategy.prepare_update(&context, old, &mut new);
-        }
+        let owners = admitted(request.rounds, (&mut new, owners), &mut notices, |new| {
+            self.restore(old, new);
+            strategy.prepare_update(&context, old, new);
+        });
+        let owners_seen = Some(&owners);
         let counts = !matches!(self.info.subresource.as_str(), "status" | "binding" | "eviction");
         if strategy.has_generation() && counts && strategy.raises_generation(old, &new) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
@@ -220,7 +221,8 @@ impl Call<'_> {
             let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
             let request = AdmissionRequest { owners: owners_seen, old_owners, ..request };
             self.server.admission.validate_by_those(|plugin| plugin.validates_unchanged(), &request).await?;
-            let warnings = strategy.warnings(&context, Some(old), &new);
+            let mut warnings = strategy.warnings(&context, Some(old), &new);
+            warnings.extend(notices);
             return Ok(Written::Unchanged(Changed { object: Arc::clone(served), warnings }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -235,7 +237,7 @@ impl Call<'_> {
         self.validate_status_of(&request).await?;
         self.server.admission.validate(&request).await?;
         warnings.extend(self.server.admission.warnings(&request));
-        warnings.extend(duplicates);
+        warnings.extend(notices);
         if self.resource.info.custom {
             warnings.extend(finalizer_warnings(Some(old), &new));
         }
