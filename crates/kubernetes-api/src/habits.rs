@@ -132,7 +132,8 @@ pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str
             | "resource.k8s.io",
             _,
         )
-        | ("networking.k8s.io", "ServiceCIDR") => &[],
+        | ("networking.k8s.io", "ServiceCIDR")
+        | ("storage.k8s.io", "VolumeAttachment") => &[],
         ("apps", "Deployment") => &["annotations", "finalizers", "ownerReferences"],
         ("", "Pod") => &["annotations", "finalizers", "labels"],
         _ => &["annotations", "finalizers", "labels", "ownerReferences"],

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apimachinery::managed_fields::FieldSet;
 use apimachinery::meta::Time;
 use apimachinery::{ObjectKey, Status};
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub(crate) struct Kind {
     /// Restores the fields that a write of this subresource (empty: of the object) may not change, given the old object
     /// and the new one.
     pub restore: fn(&str, &Value, &mut Value, Time),
+    /// The fields that a write of this subresource (empty: of the object) does not change, if not those of most kinds.
+    pub reset_fields: fn(&str) -> Option<&'static FieldSet>,
     /// Refuses the deletion of some objects.
     pub may_delete: fn(&ObjectKey) -> Result<(), Status>,
     /// Whether a deleted object stays for another reason than its finalizers.
@@ -72,6 +75,7 @@ impl Kind {
         default: |_| {},
         prepare_create: |_, _| {},
         restore: |_, _, _, _| {},
+        reset_fields: |_| None,
         may_delete: |_| Ok(()),
         blocks_deletion: |_| false,
         mark_deleted: |_| {},

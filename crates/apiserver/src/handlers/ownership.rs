@@ -20,7 +20,27 @@ use crate::request::RequestInfo;
 const MAX_MANAGER: usize = 128;
 
 static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["status"]]));
-static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"]]));
+/// By the metadata fields, as bits in the order of [`METADATA`], that a write of the status does not change.
+static BESIDES_STATUS: LazyLock<[FieldSet; 1 << METADATA.len()]> =
+    LazyLock::new(|| std::array::from_fn(besides_status));
+
+/// The fields of metadata that a write of the status may change for some kinds.
+const METADATA: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+fn besides_status(unchanged: usize) -> FieldSet {
+    let fields: Vec<[&str; 2]> = METADATA
+        .iter()
+        .enumerate()
+        .filter(|(bit, _)| unchanged >> bit & 1 == 1)
+        .map(|(_, name)| ["metadata", name])
+        .collect();
+    let mut paths: Vec<&[&str]> = fields.iter().map(<[_; 2]>::as_slice).collect();
+    if fields.len() == METADATA.len() {
+        paths = vec![&["metadata"]];
+    }
+    paths.push(&["spec"]);
+    FieldSet::from_paths(&paths)
+}
 
 /// A stored object on which a change is based.
 pub(crate) struct Live<'o> {
@@ -88,12 +108,25 @@ impl Call<'_> {
 
     /// Runs `with` in the context of this request's manager.
     pub(super) fn as_manager<T>(&self, with: impl FnOnce(&ManagerContext<'_>) -> T) -> T {
-        let reset_fields = match self.info.subresource.as_str() {
-            "status" => &SPEC,
+        with(&self.context_for(&self.manager(), self.reset_fields()))
+    }
+
+    /// The fields that a request to this endpoint does not change, and whose owner it therefore does not become.
+    fn reset_fields(&self) -> &'static FieldSet {
+        if let Some(own) = (self.kind.reset_fields)(&self.info.subresource) {
+            return own;
+        }
+        match self.info.subresource.as_str() {
+            // As upstream, the owner of metadata is recorded for custom resources.
+            "status" if self.resource.info.custom => &BESIDES_STATUS[0],
+            "status" => {
+                let changed = self.resource.strategy.status_metadata();
+                let unchanged = METADATA.iter().enumerate().filter(|(_, field)| !changed.contains(field));
+                &BESIDES_STATUS[unchanged.map(|(bit, _)| 1 << bit).sum::<usize>()]
+            }
             _ if self.resource.info.has_status() && !self.with_status => &STATUS,
-            _ => return with(&self.context_for(&self.manager(), &NO_FIELDS)),
-        };
-        with(&self.context_for(&self.manager(), reset_fields))
+            _ => &NO_FIELDS,
+        }
     }
 
     fn context_for<'c>(&'c self, manager: &'c str, reset_fields: &'c FieldSet) -> ManagerContext<'c> {

@@ -1,7 +1,10 @@
 //! Certificate signing requests: the fields that each endpoint may change. `admit::certificates` authorizes approval
 //! and signing, a controller signs.
 
+use std::sync::LazyLock;
+
 use apimachinery::Status;
+use apimachinery::managed_fields::FieldSet;
 use apimachinery::meta::Time;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -20,9 +23,23 @@ pub(super) const ROW: Kind = Kind {
     plural: "certificatesigningrequests",
     prepare_create,
     restore,
+    reset_fields,
     part: Some(approval),
     ..Kind::ORDINARY
 };
+
+/// The requester owns nothing: the request never changes.
+fn reset_fields(subresource: &str) -> Option<&'static FieldSet> {
+    static OBJECT: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"], &["status"]]));
+    static APPROVAL: LazyLock<FieldSet> =
+        LazyLock::new(|| FieldSet::from_paths(&[&["spec"], &["status", "certificate"]]));
+    static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"], &["status", "conditions"]]));
+    Some(match subresource {
+        "approval" => &APPROVAL,
+        "status" => &STATUS,
+        _ => &OBJECT,
+    })
+}
 
 /// `approval` is read and written like the object.
 fn approval<'a>(call: &'a Call<'_>, body: Body) -> BoxFuture<'a, Result<Response, Status>> {

@@ -12,9 +12,16 @@ on_every_engine! {
         owners_are_removed_on_request,
         the_count_of_templates_is_owned,
         items_without_their_key,
+        fields_that_a_write_resets_have_no_owner,
     ],
 }
 
+/// PKCS#10, for `CN=x`.
+const CERTIFICATE_REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISE1HNENBUUF3RERFS01BZ0dBMVVFQXd3QmVEQlpNQk1HQnlxR1NNNDlBZ0\
+    VHQ0NxR1NNNDlBd0VIQTBJQQpCRFJxVWF4d3d2TDhVR0RWbkVOQzE5NEY3S2ExVkpqbmFVcE9aaENML1FFWlJId3BQTlVzS2xpTzJoYTBqTHR1\
+    CmxBMG14SmRzbDZocXdpcVJUeFVMMFE2Z0FEQUtCZ2dxaGtqT1BRUURBZ05KQURCR0FpRUE0eWZHZXpiOVIvSTUKWnl1TW52QzJJMWVJREwrOH\
+    VodDI4WVdaZzFxRU1oc0NJUUNvQTc4YkxyVHc2UDladkpHbWxJVmh3TVRFaGxwOQpiT3oxaFpuQnhFdWdnUT09Ci0tLS0tRU5EIENFUlRJRklD\
+    QVRFIFJFUVVFU1QtLS0tLQo=";
 const CM: &str = "/api/v1/namespaces/default/configmaps";
 
 /// `TestCreateOnApplyFailsWithForbidden`, and the same for a PUT that creates.
@@ -129,4 +136,89 @@ async fn items_without_their_key() {
     let accounts = "/api/v1/namespaces/default/serviceaccounts/a?fieldManager=m";
     let found = patch(&server, accounts, APPLY, &account).await.shown();
     assert!(found.contains(".secrets: element 0: associative list with keys has an element that omits all"), "{found}");
+}
+
+/// `TestApplyResetFields`: what a write of the status does not change, it does not own.
+async fn fields_that_a_write_resets_have_no_owner() {
+    let (server, _client) = crate::crds::server(vec![crate::crds::widget_definition()]).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let workload = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let replicas = json!({"replicas": 1});
+    let attachment = json!({"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}});
+    let policy = json!({"failurePolicy": "Fail", "validations": [{"expression": "true"}], "matchConstraints": {"resourceRules": [
+        {"apiGroups": ["x"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["y"]}]}});
+    let all = "annotations finalizers labels ownerReferences";
+    let rows = [
+        (
+            "apis/apps/v1/namespaces/default/deployments",
+            "Deployment",
+            &workload,
+            &replicas,
+            "annotations finalizers ownerReferences",
+        ),
+        ("apis/apps/v1/namespaces/default/replicasets", "ReplicaSet", &workload, &replicas, all),
+        (
+            "api/v1/namespaces/default/pods",
+            "Pod",
+            &template["spec"],
+            &json!({"message": "m"}),
+            "annotations finalizers labels",
+        ),
+        ("apis/g.example/v1/namespaces/default/widgets", "Widget", &json!({"replicas": 2}), &replicas, all),
+        ("apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", &attachment, &json!({"attached": true}), ""),
+        (
+            "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+            "ValidatingAdmissionPolicy",
+            &policy,
+            &json!({"observedGeneration": 1}),
+            "",
+        ),
+    ];
+    for (path, kind, spec, status, expected) in rows {
+        let api_version = path.trim_start_matches("apis/").trim_start_matches("api/");
+        let api_version: Vec<&str> =
+            api_version.split('/').take(if path.starts_with("apis") { 2 } else { 1 }).collect();
+        let mut object =
+            json!({"apiVersion": api_version.join("/"), "kind": kind, "metadata": {"name": "o"}, "spec": spec});
+        let created = call(&server, "POST", &format!("/{path}"), &object).await;
+        assert_eq!(created.code, 201, "{}", created.shown());
+        object["metadata"] = json!({"name": "o", "labels": {"a": "b"}, "annotations": {"a": "b"}, "finalizers": ["a/b"],
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}]});
+        object["status"] = status.clone();
+        let applied =
+            patch(&server, &format!("/{path}/o/status?fieldManager=s&force=true"), APPLY, &object.to_string()).await;
+        assert_eq!(applied.code, 200, "{}", applied.shown());
+        let owners = applied.json()["metadata"]["managedFields"].clone();
+        let of_status = owners.as_array().into_iter().flatten().find(|owner| owner["manager"] == "s").cloned();
+        let owned = of_status.unwrap_or_default()["fieldsV1"].clone();
+        let fields = owned["f:metadata"].as_object().cloned().unwrap_or_default();
+        let names: Vec<&str> = fields.keys().map(|name| name.trim_start_matches("f:")).collect();
+        assert_eq!((names.join(" ").as_str(), owned["f:spec"].is_null()), (expected, true), "{kind}");
+        assert!(owned["f:status"].is_object(), "{kind}");
+    }
+}
+
+/// The requester of a certificate owns no field, and its approver the decision.
+#[tokio::test]
+async fn certificate_requests_have_no_owner() {
+    let (server, _client) = crate::objects::server().await;
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+    let spec =
+        json!({"request": CERTIFICATE_REQUEST, "signerName": "example.com/signer", "usages": ["digital signature"]});
+    let created =
+        call(&server, "POST", path, &json!({"metadata": {"name": "c", "labels": {"a": "b"}}, "spec": spec})).await;
+    let owned = created.json()["metadata"]["managedFields"][0]["fieldsV1"].clone();
+    assert_eq!(owned, json!({"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}), "{}", created.shown());
+    let approved = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "c"},
+        "spec": spec, "status": {"certificate": "eA==", "conditions": [{"type": "Approved", "status": "True"}]}});
+    let path = format!("{path}/c/approval?fieldManager=approver");
+    let approved = patch(&server, &path, APPLY, &approved.to_string()).await.json();
+    let owned = approved["metadata"]["managedFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|owner| owner["manager"] == "approver");
+    let owned = owned.expect("the approver owns the decision")["fieldsV1"].clone();
+    assert!(owned["f:spec"].is_null() && owned["f:status"]["f:conditions"].is_object(), "{owned}");
+    assert!(owned["f:status"]["f:certificate"].is_null(), "{owned}");
 }
