@@ -2,5 +2,6 @@
 
 pub mod authn;
 pub mod authz;
+mod review_validation;
 pub mod reviews;
 pub mod tokens;

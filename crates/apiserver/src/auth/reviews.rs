@@ -3,11 +3,13 @@
 //! Each function takes the decoded body and returns the object for the response with 201.
 
 use apimachinery::Status;
-use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::field::Error as FieldError;
 use apimachinery::meta::Time;
+use apimachinery::selector::{FieldSelector, Selector};
 use serde_json::{Map, Value, json};
 use transport::Identity;
 
+use super::review_validation;
 use crate::auth::authn::Authentication;
 use crate::auth::authz::{self, Attributes, Authorizer, Decision, PolicyRule, ResourceAttributes, Selectors};
 
@@ -18,16 +20,8 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 /// # Errors
 /// 422 for an invalid spec.
 pub async fn subject_access_review(authorizer: &dyn Authorizer, mut review: Value) -> Result<Value, Status> {
+    invalid(&review_validation::of_subject(&review))?;
     let spec = &review["spec"];
-    let mut errors = attribute_errors(spec);
-    if text(spec, "user").is_empty() && strings(&spec["groups"]).is_empty() {
-        errors.push(FieldError::invalid(
-            &Path::new("spec").child("user"),
-            "",
-            "at least one of user or group must be specified",
-        ));
-    }
-    invalid(&errors)?;
     let user = subject(spec);
     let decision = authz::decide(authorizer, &user, &attributes(spec)).await;
     answer(&mut review, "SubjectAccessReview", &decision);
@@ -43,14 +37,8 @@ pub async fn local_subject_access_review(
     namespace: &str,
     mut review: Value,
 ) -> Result<Value, Status> {
+    invalid(&review_validation::of_local(&review, namespace))?;
     let spec = &review["spec"];
-    let mut errors = attribute_errors(spec);
-    let path = Path::new("spec").child("resourceAttributes").child("namespace");
-    let requested = text(&spec["resourceAttributes"], "namespace");
-    if requested != namespace {
-        errors.push(FieldError::invalid(&path, requested, "must match metadata.namespace"));
-    }
-    invalid(&errors)?;
     let decision = authz::decide(authorizer, &subject(spec), &attributes(spec)).await;
     answer(&mut review, "LocalSubjectAccessReview", &decision);
     Ok(review)
@@ -65,7 +53,7 @@ pub async fn self_subject_access_review(
     user: &Identity,
     mut review: Value,
 ) -> Result<Value, Status> {
-    invalid(&attribute_errors(&review["spec"]))?;
+    invalid(&review_validation::of_self(&review))?;
     let decision = authz::decide(authorizer, user, &attributes(&review["spec"])).await;
     answer(&mut review, "SelfSubjectAccessReview", &decision);
     Ok(review)
@@ -166,32 +154,16 @@ fn answer(review: &mut Value, kind: &str, decision: &Decision) {
     if !decision.reason().is_empty() {
         review["status"]["reason"] = decision.reason().into();
     }
+    let omissions = selectors(&review["spec"]["resourceAttributes"]).map(|selector| selector.omission());
+    let omissions: Vec<String> = omissions.into_iter().flatten().collect();
+    if !omissions.is_empty() {
+        review["status"]["evaluationError"] = omissions.join("; ").into();
+    }
 }
 
 /// kube-apiserver refuses reviews without naming their kind.
 fn invalid(errors: &[FieldError]) -> Result<(), Status> {
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(AUTHORIZATION, "", "", errors)) }
-}
-
-/// Exactly one of the two kinds of attributes must be there.
-fn attribute_errors(spec: &Value) -> Vec<FieldError> {
-    let path = Path::new("spec").child("resourceAttributes");
-    match (spec["resourceAttributes"].is_object(), spec["nonResourceAttributes"].is_object()) {
-        (true, true) => vec![FieldError::invalid(
-            &Path::new("spec").child("nonResourceAttributes"),
-            json!({
-                "Path": text(&spec["nonResourceAttributes"], "path"),
-                "Verb": text(&spec["nonResourceAttributes"], "verb"),
-            }),
-            "cannot be specified in combination with resourceAttributes",
-        )],
-        (false, false) => vec![FieldError::invalid(
-            &path,
-            Value::Null,
-            "exactly one of nonResourceAttributes or resourceAttributes must be specified",
-        )],
-        _ => Vec::new(),
-    }
 }
 
 fn attributes(spec: &Value) -> Attributes {
@@ -208,48 +180,81 @@ fn attributes(spec: &Value) -> Attributes {
         subresource: text(resource, "subresource").into(),
         namespace: text(resource, "namespace").into(),
         name: text(resource, "name").into(),
-        selectors: Selectors::of(
-            &field_selector(&resource["fieldSelector"]),
-            &label_selector(&resource["labelSelector"]),
-        ),
+        selectors: {
+            let [field, label] = selectors(resource);
+            Selectors::of(&field.written(), &label.written())
+        },
     })
 }
 
-/// The selector of a review in URL form; requirements without a URL form are omitted, which widens the check.
-fn field_selector(selector: &Value) -> String {
-    let of = |requirement: &Value| {
-        let (key, values) = (text(requirement, "key"), strings(&requirement["values"]));
-        let value = values.first().filter(|_| values.len() == 1)?;
-        match text(requirement, "operator") {
-            "In" => Some(format!("{key}={value}")),
-            "NotIn" => Some(format!("{key}!={value}")),
-            _ => None,
-        }
-    };
-    written(selector, of)
+/// One of the two selectors of a review.
+struct Reading<'a> {
+    name: &'static str,
+    selector: &'a Value,
+    is_readable: fn(&str) -> bool,
+    /// A requirement in URL form, if it has one.
+    term: fn(&Value) -> Option<String>,
 }
 
-fn label_selector(selector: &Value) -> String {
-    let of = |requirement: &Value| {
-        let (key, values) = (text(requirement, "key"), strings(&requirement["values"]).join(","));
-        match text(requirement, "operator") {
-            "In" => Some(format!("{key} in ({values})")),
-            "NotIn" => Some(format!("{key} notin ({values})")),
-            "Exists" => Some(key.to_owned()),
-            "DoesNotExist" => Some(format!("!{key}")),
-            _ => None,
-        }
-    };
-    written(selector, of)
-}
-
-fn written(selector: &Value, of: impl Fn(&Value) -> Option<String>) -> String {
-    let raw = text(selector, "rawSelector");
-    if !raw.is_empty() {
-        return raw.to_owned();
+impl Reading<'_> {
+    fn requirements(&self) -> impl Iterator<Item = &Value> {
+        self.selector["requirements"].as_array().into_iter().flatten()
     }
-    let requirements = selector["requirements"].as_array().into_iter().flatten();
-    requirements.filter_map(of).collect::<Vec<_>>().join(",")
+
+    /// The selector in URL form. Parts that cannot be read are omitted, which widens the check.
+    fn written(&self) -> String {
+        match text(self.selector, "rawSelector") {
+            "" => self.requirements().filter_map(self.term).collect::<Vec<_>>().join(","),
+            raw if (self.is_readable)(raw) => raw.to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    fn omission(&self) -> Option<String> {
+        let raw = text(self.selector, "rawSelector");
+        let is_whole =
+            (raw.is_empty() || (self.is_readable)(raw)) && self.requirements().all(|it| (self.term)(it).is_some());
+        let how = if self.written().is_empty() { "" } else { "partially " };
+        (!is_whole).then(|| format!("spec.resourceAttributes.{} {how}ignored due to parse error", self.name))
+    }
+}
+
+fn selectors(resource: &Value) -> [Reading<'_>; 2] {
+    [
+        Reading {
+            name: "fieldSelector",
+            selector: &resource["fieldSelector"],
+            is_readable: |text| FieldSelector::parse(text).is_ok(),
+            term: field_term,
+        },
+        Reading {
+            name: "labelSelector",
+            selector: &resource["labelSelector"],
+            is_readable: |text| Selector::parse(text).is_ok(),
+            term: label_term,
+        },
+    ]
+}
+
+fn field_term(requirement: &Value) -> Option<String> {
+    let (key, values) = (text(requirement, "key"), strings(&requirement["values"]));
+    let value = values.first().filter(|_| values.len() == 1)?;
+    match text(requirement, "operator") {
+        "In" => Some(format!("{key}={value}")),
+        "NotIn" => Some(format!("{key}!={value}")),
+        _ => None,
+    }
+}
+
+fn label_term(requirement: &Value) -> Option<String> {
+    let (key, values) = (text(requirement, "key"), strings(&requirement["values"]).join(","));
+    match text(requirement, "operator") {
+        "In" => Some(format!("{key} in ({values})")),
+        "NotIn" => Some(format!("{key} notin ({values})")),
+        "Exists" => Some(key.to_owned()),
+        "DoesNotExist" => Some(format!("!{key}")),
+        _ => None,
+    }
 }
 
 fn subject(spec: &Value) -> Identity {

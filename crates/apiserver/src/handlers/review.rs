@@ -47,6 +47,7 @@ pub(crate) async fn read(
     };
     let options = call.write_options(Write::Create)?;
     let (mut review, warnings) = call.object(body, options.field_validation).await?;
+    call.check_namespace(&mut review)?;
     if !named.plural.starts_with("selfsubjectr") {
         call.track(None, &mut review).put(&mut review);
     }

@@ -209,6 +209,15 @@ async fn reviews_report_denials_and_pass_selectors() {
             ),
             json!({"allowed": false, "denied": true, "reason": "metadata.name!=a | x in (a,b),!y"}),
         ),
+        (
+            attributes(
+                json!({"rawSelector": "a"}),
+                json!({"requirements": [{"key": "x", "operator": "Exists"}, {"key": "y", "operator": "New"}]}),
+            ),
+            json!({"allowed": false, "denied": true, "reason": " | x",
+                "evaluationError": "spec.resourceAttributes.fieldSelector ignored due to parse error; \
+                                    spec.resourceAttributes.labelSelector partially ignored due to parse error"}),
+        ),
     ] {
         let review = json!({"spec": {"resourceAttributes": attributes}});
         let answer = reviews::self_subject_access_review(&Selecting, &bob(), review).await.expect("answered");
