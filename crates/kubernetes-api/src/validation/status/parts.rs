@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
 use serde_json::{Map, Value};
 
 use super::super::at::At;
@@ -185,4 +187,36 @@ pub(super) fn certificate_request(old: &Value, new: &Value, errors: &mut ErrorLi
             errors.push(Error::duplicate(&at.child("type"), type_));
         }
     }
+    let certificate = &new["status"]["certificate"];
+    if certificate != &old["status"]["certificate"]
+        && let Some(why) = certificate.as_str().filter(|text| !text.is_empty()).and_then(wrong_certificates)
+    {
+        let at = Path::new("status").child("certificate");
+        errors.push(Error::invalid(&at, "<certificate data>", why));
+    }
+}
+
+/// Why encoded PEM is not a chain of certificates. Text around the blocks is allowed.
+fn wrong_certificates(encoded: &str) -> Option<String> {
+    const BEGIN: &str = "-----BEGIN ";
+    let pem = STANDARD.decode(encoded).unwrap_or_default();
+    let pem = String::from_utf8_lossy(&pem);
+    let (mut rest, mut count) = (&*pem, 0);
+    while let Some((_, block)) = rest.split_once(BEGIN) {
+        let Some((type_, content)) = block.split_once("-----") else { break };
+        let Some((content, after)) = content.split_once(&format!("-----END {type_}-----")) else { break };
+        if type_ != "CERTIFICATE" {
+            return Some(format!("only CERTIFICATE PEM blocks are allowed, found {type_:?}"));
+        }
+        if content.contains(':') {
+            return Some("no PEM block headers are permitted".to_owned());
+        }
+        let der = STANDARD.decode(content.split_whitespace().collect::<String>()).unwrap_or_default();
+        // Certificates are sequences.
+        if der.first() != Some(&0x30) {
+            return Some("x509: malformed certificate".to_owned());
+        }
+        (rest, count) = (after, count + 1);
+    }
+    (count == 0).then(|| "must contain one or more CERTIFICATE PEM blocks".to_owned())
 }

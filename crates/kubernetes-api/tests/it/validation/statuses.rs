@@ -282,6 +282,52 @@ fn statuses() {
             "{conditions: [{type: Approved, status: 'True'}, {type: Approved, status: 'True'}]}",
             expect![[""]],
         ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "{}",
+            "{}",
+            "{certificate: eA==}",
+            expect![[r#"
+                status.certificate: Invalid value: "<certificate data>": must contain one or more CERTIFICATE PEM blocks
+            "#]],
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "{}",
+            "{}",
+            "{certificate: LS0tLS1CRUdJTiBYLS0tLS0KTUFBPQotLS0tLUVORCBYLS0tLS0K}",
+            expect![[r#"
+                status.certificate: Invalid value: "<certificate data>": only CERTIFICATE PEM blocks are allowed, found "X"
+            "#]],
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "{}",
+            "{}",
+            "{certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=}",
+            expect![[r#"
+                status.certificate: Invalid value: "<certificate data>": x509: malformed certificate
+            "#]],
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "{}",
+            "{}",
+            "{certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1BQT0KLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=}",
+            expect![[""]],
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "{}",
+            "{certificate: eA==}",
+            "{certificate: eA==}",
+            expect![[""]],
+        ),
     ] {
         expected.assert_eq(&status(group, kind, spec, old, new));
     }
