@@ -135,7 +135,7 @@ impl Call<'_> {
         stored: &Arc<Object>,
         options: &DeleteOptions,
     ) -> Result<Result<Deleted, Option<Arc<Object>>>, Status> {
-        self.check_delete_preconditions(stored, options)?;
+        self.check_delete_preconditions(stored.name(), (stored.uid(), stored.resource_version()), options)?;
         let served = self.served(Arc::clone(stored)).await?;
         let old = served.to_value().map_err(errors::document)?;
         let document = || options.document();
@@ -174,7 +174,13 @@ impl Call<'_> {
         }))
     }
 
-    fn check_delete_preconditions(&self, stored: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    /// Whether the object with this UID and version may be deleted.
+    pub(crate) fn check_delete_preconditions(
+        &self,
+        name: &str,
+        (stored_uid, stored_version): (&str, &str),
+        options: &DeleteOptions,
+    ) -> Result<(), Status> {
         let Some(required) = &options.preconditions else { return Ok(()) };
         let named = &self.resource.info.resource;
         let refuse = |what: &str, expected: &str, found: &str, then: &str| {
@@ -183,12 +189,12 @@ impl Call<'_> {
                  have been {then}"
             );
             // The kind replaces the resource of other conflicts, as in upstream.
-            Err(Status::conflict(&named.group, &named.kind, stored.name(), &why))
+            Err(Status::conflict(&named.group, &named.kind, name, &why))
         };
         match (&required.uid, &required.resource_version) {
-            (Some(uid), _) if uid != stored.uid() => refuse("UID", uid, stored.uid(), "deleted and then recreated"),
-            (_, Some(version)) if version != stored.resource_version() => {
-                refuse("ResourceVersion", version, stored.resource_version(), "modified")
+            (Some(uid), _) if uid != stored_uid => refuse("UID", uid, stored_uid, "deleted and then recreated"),
+            (_, Some(version)) if version != stored_version => {
+                refuse("ResourceVersion", version, stored_version, "modified")
             }
             _ => Ok(()),
         }

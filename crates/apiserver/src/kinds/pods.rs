@@ -142,7 +142,7 @@ impl Part<'_, '_> {
         let eviction = content::decode(self.headers, &content::read(body).await?)?;
         self.check_name("Eviction", &eviction)?;
         let requested = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
-        let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &requested })?;
+        let mut options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &requested })?;
         for _ in 0..TRIES {
             self.server.cache.catch_up().await?;
             let pod = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
@@ -158,10 +158,19 @@ impl Part<'_, '_> {
             if !options.is_dry_run() {
                 // Upstream's server writes the condition itself, without an owner of the field.
                 let with_condition = |live: &Live<'_>| {
+                    let text = |field: &str| live.tree["metadata"][field].as_str().unwrap_or_default();
+                    let found = (text("uid"), text("resourceVersion"));
+                    self.check_delete_preconditions(&self.info.name, found, &options)?;
                     let owners = Some(live.owners().unwrap_or_default());
                     Ok(Proposal { object: pods::disrupted(&live.tree, self.now), owners })
                 };
-                self.modify(&self.key(), false, with_condition).await?;
+                let changed = self.modify(&self.key(), false, with_condition).await?;
+                // The condition is not a change by someone else.
+                let version = options.preconditions.as_mut().and_then(|required| required.resource_version.as_mut());
+                if let Some(version) = version {
+                    changed.object.resource_version().clone_into(version);
+                    self.server.cache.catch_up().await?;
+                }
             }
             self.delete_object(&self.key(), &options).await?;
             return Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())));
