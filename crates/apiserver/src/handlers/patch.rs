@@ -187,6 +187,7 @@ impl Call<'_> {
         if let Some(wrong) = self.mistyped(&mut new) {
             return Err(refuse(&new, PatchedMismatch::Type(wrong)));
         }
+        self.require_name(&new)?;
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
         Ok(new)

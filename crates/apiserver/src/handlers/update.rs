@@ -72,7 +72,7 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// The body of a replacement contains the name.
+    /// The body of a replacement contains the name, and so does the outcome of a patch.
     pub(super) fn require_name(&self, object: &Value) -> Result<(), Status> {
         if object["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty()) {
             return Ok(());

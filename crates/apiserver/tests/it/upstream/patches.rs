@@ -19,8 +19,11 @@ async fn patches_are_tolerated_and_refused_as_by_upstreams_libraries() {
     assert_eq!(call(&server, "POST", DEPLOYMENTS, &deployment).await.code, 201);
     let rejected = "422 Invalid the server rejected our request due to an error in our request";
     let pod = |spec: &str| format!(r#"{{"spec":{{"template":{{"spec":{spec}}}}}}}"#);
+    let nameless = "400 BadRequest the name of the object (d based on URL) was undeterminable: name must be provided";
     for (media_type, body, expected) in [
-        (JSON_PATCH, r#"[{"op":"remove","path":"/spec/template/spec/containers/-1"}]"#.to_owned(), "200"),
+        (JSON_PATCH, r#"[{"op":"remove","path":"/metadata"}]"#.to_owned(), nameless),
+        (MERGE, r#"{"metadata":{"name":null}}"#.into(), nameless),
+        (JSON_PATCH, r#"[{"op":"remove","path":"/spec/template/spec/containers/-1"}]"#.into(), "200"),
         (JSON_PATCH, r#"[{"op":"remove","path":"/spec/template/spec/containers/-3"}]"#.into(), rejected),
         (JSON_PATCH, r#"[{"op":"add","path":"","value":{}}]"#.into(), rejected),
         (JSON_PATCH, r#"[{"op":"test","path":"/spec/none/none","value":null}]"#.into(), rejected),
