@@ -1,4 +1,4 @@
-//! Gives pods the number behind their priority class.
+//! Gives pods the number behind their priority class, and allows one default class.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,8 @@ use crate::cache::keys;
 
 /// Built-in classes of every server, whether or not they are stored.
 const SYSTEM: [(&str, i64); 2] = [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+const GROUP: &str = "scheduling.k8s.io";
+const CLASSES: &str = "priorityclasses";
 const PREEMPTS: &str = "PreemptLowerPriority";
 
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ pub struct Priorities {
 
 impl Default for Priorities {
     fn default() -> Self {
-        Self { place: keys::group_resource("scheduling.k8s.io", "priorityclasses"), classes: RwLock::default() }
+        Self { place: keys::group_resource(GROUP, CLASSES), classes: RwLock::default() }
     }
 }
 
@@ -93,7 +95,7 @@ impl Admission for Priorities {
     }
 
     fn concerns(&self, group: &str, plural: &str) -> bool {
-        group.is_empty() && plural == "pods"
+        matches!((group, plural), ("", "pods") | (GROUP, CLASSES))
     }
 
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
@@ -111,6 +113,20 @@ impl Admission for Priorities {
             }
             _ => Ok(()),
         };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        let is_default = request.object.as_deref().is_some_and(|class| class["globalDefault"] == true);
+        let is_class = request.is_for(GROUP, CLASSES) && request.operation != Operation::Delete;
+        let other = self
+            .default_class()
+            .filter(|_| is_class && is_default)
+            .filter(|(name, _)| request.operation == Operation::Create || name.as_str() != request.key.name());
+        let outcome = other.map_or(Ok(()), |(name, _)| {
+            let why = format!("PriorityClass {name} is already marked as default. Only one default can exist");
+            Err(request.forbidden(&why))
+        });
         Box::pin(std::future::ready(outcome))
     }
 

@@ -201,3 +201,24 @@ async fn quota_of_a_rejected_create_is_released() {
     let stored = futures::future::join_all(twins).await.into_iter().filter(Result::is_ok).count();
     assert_eq!((stored, used("q").await, used("r").await), (1, json!("2"), json!("2")));
 }
+
+/// `TestPriorityClassAdmission`: a second default class is refused, also by an update.
+#[tokio::test]
+async fn one_priority_class_is_the_default() {
+    let (_server, client) = server(&[]).await;
+    let class = |name: &str, is_default: bool| {
+        json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name},
+            "value": 1, "globalDefault": is_default})
+    };
+    let why = "PriorityClass a is already marked as default. Only one default can exist";
+    let mut first = create(&client, class("a", true)).await.expect("the first one");
+    let refused = create(&client, class("b", true)).await.expect_err("a second one");
+    assert!(refused.contains(why), "{refused}");
+    let mut second = create(&client, class("b", false)).await.expect("another one");
+    second["globalDefault"] = true.into();
+    let classes = resource("scheduling.k8s.io/v1", "PriorityClass");
+    let refused = client.update(&classes, &second).await.expect_err("a second one").to_string();
+    assert!(refused.contains(why), "{refused}");
+    first["metadata"]["labels"] = json!({"a": "b"});
+    client.update(&classes, &first).await.expect("it stays the default");
+}
