@@ -209,6 +209,9 @@ impl Call<'_> {
             return Some(new);
         }
         let policy = match (&options.propagation_policy, options.orphan_dependents) {
+            // Objects that expire own no others, and the garbage collector does not see them: it would not remove the
+            // finalizer.
+            _ if self.kind.lifetime.is_some() => "Background",
             (Some(policy), _) => policy.as_str(),
             (None, Some(true)) => "Orphan",
             (None, Some(false)) => "Background",

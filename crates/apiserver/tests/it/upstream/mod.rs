@@ -2,6 +2,7 @@
 
 mod decoding;
 mod definitions;
+mod deletions;
 mod ownership;
 mod patches;
 mod pods;
