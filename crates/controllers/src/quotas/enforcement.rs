@@ -159,3 +159,26 @@ async fn count(context: &Context, key: &ObjectKey) -> Result<Amounts> {
     let outlines = list.items.iter().map(outline).collect::<Result<Vec<_>>>()?;
     Ok(quota_usage::total(&outlines))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The API server that stamps a charge may be on another machine.
+    #[tokio::test(start_paused = true)]
+    async fn a_charge_of_a_clock_that_is_ahead_is_in_flight_as_long_as_any_other() {
+        let time = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let (now, ahead, key) = (time("2026-11-21T00:00:00Z"), Ahead::default(), ObjectKey::namespaced("demo", "q"));
+        let left = |charged: &str| ahead.in_flight(&key, Some(Time::new(time(charged))), now).unwrap_or_default();
+        let seconds = Duration::from_secs;
+        assert_eq!(left("2026-11-20T23:59:50Z"), seconds(20));
+        assert_eq!(left("2026-11-23T00:00:00Z"), seconds(30));
+        tokio::time::advance(seconds(20)).await;
+        assert_eq!(left("2026-11-23T00:00:00Z"), seconds(10));
+        tokio::time::advance(seconds(11)).await;
+        assert_eq!(left("2026-11-23T00:00:00Z"), seconds(0));
+        assert_eq!(left("2026-11-23T00:00:31Z"), seconds(30), "another charge");
+        assert_eq!(ahead.in_flight(&key, None, now), None);
+        assert_eq!(ahead.0.lock().len(), 0);
+    }
+}

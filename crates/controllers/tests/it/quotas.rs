@@ -108,29 +108,6 @@ async fn a_charge_in_flight_is_kept_and_an_unused_one_released() {
     plane.shutdown().await;
 }
 
-/// The API server that stamps a charge may be on another machine, whose clock is ahead.
-#[tokio::test(start_paused = true)]
-async fn a_charge_of_a_clock_that_is_ahead_is_released() {
-    let plane = plane(true).await;
-    bind(&plane, "a", 3).await;
-    create_quota(&plane, json!([])).await;
-    until_used(&plane, "3").await;
-    let charged = Patch::Merge(json!({"status": {"overallUsed": {"cpu": "9"}}}));
-    let options = PatchOptions { field_manager: Some("karmada-webhook".into()), ..PatchOptions::status() };
-    plane.client.patch(&quotas(), &demo("q"), &charged, &options).await.expect("charged");
-    let mut managers = plane.get(&quotas(), &demo("q")).await.expect("a quota")["metadata"]["managedFields"].clone();
-    let charge = managers.as_array_mut().and_then(|all| all.iter_mut().find(|it| it["manager"] == "karmada-webhook"));
-    charge.expect("the charge")["time"] = json!("2026-11-23T00:00:00Z");
-    let ahead = json!({"metadata": {"managedFields": managers}});
-    plane.merge(&quotas(), &demo("q"), ahead, PatchOptions::default()).await;
-    delete(&plane, &bindings(), &demo("a")).await;
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(used(&plane).await.as_deref(), Some("9"), "the charged binding may be about to be stored");
-    let took = until_used(&plane, "0").await;
-    assert!(took < Duration::from_secs(15), "{took:?}");
-    plane.shutdown().await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_wrong_sum_is_corrected_after_a_restart() {
     let mut plane = plane(true).await;
