@@ -285,6 +285,12 @@ fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
     object["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == type_)
 }
 
+/// The agent renews its Lease by the clock of its cluster.
+fn lease_age(member: &Member, now: i64) -> Option<i64> {
+    let skew = member.probe.as_ref().and_then(|probe| probe.as_ref().ok()?.skew);
+    Some(by(skew, now) - member.renewed?)
+}
+
 fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
     let cluster = &member.object;
     let name = text(&cluster["metadata"]["name"]);
@@ -303,10 +309,7 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         add(Severity::Error, "it is not ready", evidence, describe.clone());
     }
     let is_pull = cluster["spec"]["syncMode"] == "Pull";
-    // The agent renews it by the clock of its cluster.
-    let skew = member.probe.as_ref().and_then(|probe| probe.as_ref().ok()?.skew);
-    let age = member.renewed.map(|at| by(skew, facts.now) - at);
-    if let Some(age) = age.filter(|age| *age > OLD_LEASE) {
+    if let Some(age) = lease_age(member, facts.now).filter(|age| *age > OLD_LEASE) {
         let evidence = format!("the Lease {name} in karmada-cluster was renewed {} ago", ago(age));
         let next = format!("Check that the agent runs in {name}: kubectl -n karmada-system get pods");
         add(Severity::Error, "its agent does not report", evidence, next);
