@@ -212,7 +212,7 @@ pub fn claim(lines: &mut Lines, object: &Value, related: &Related, now: Timestam
     }
 }
 
-/// What a claim asks for, also in the template of one. Capacity and access modes are those of its volume.
+/// What a claim requests, also in the template of one. Capacity and access modes are those of its volume.
 pub fn claimed(lines: &mut Lines, level: usize, spec: &Value, status: &Value) {
     let (capacity, modes) = match text(&spec["volumeName"]).is_empty() {
         true => (String::new(), String::new()),
