@@ -71,6 +71,12 @@ const LINES: &[&str] = &[
     "explain propagationpolicy --recursive",
     "explain pods.spec.containers.ports",
     "explain cm",
+    "explain crd.spec.versions.schema --output=plaintext-openapiv2 --recursive",
+    "explain deploy.spec.template.spec.containers --output=plaintext-openapiv2",
+    "explain propagationpolicy.spec.placement --output=plaintext-openapiv2",
+    "explain deploy.spec.replicas --output=plaintext-openapiv2",
+    "explain cm.metadata.labels --output=plaintext-openapiv2",
+    "explain cm.nosuch --output=plaintext-openapiv2",
     "api-versions",
     // One file that cannot be read hides no other.
     "apply -f D/many",

@@ -1,5 +1,6 @@
 //! `explain`: the fields of a resource, from the OpenAPI documents of the control plane or a member.
 
+mod openapi_v2;
 mod print;
 
 use clap::Args;
@@ -11,6 +12,11 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::get::targets;
 use crate::{Context, objects, requests, servers};
+
+/// Types may be recursive (JSONSchemaProps).
+const MAX_DEPTH: usize = 32;
+/// Bytes of a page. Definitions of a member that all refer to each other would expand to more than fits into memory.
+const MOST: usize = 16 << 20;
 
 #[derive(Args)]
 pub struct ExplainArgs {
@@ -48,16 +54,24 @@ pub fn run<'a>(context: &'a Context, args: &'a ExplainArgs) -> BoxFuture<'a, Res
             [one] => one,
             _ => return Err(Error::arguments("We accept only this format: explain RESOURCE")),
         };
-        if !matches!(args.output.as_str(), "plaintext" | "plaintext-openapiv2") {
-            return Err(Error::message(format!("unrecognized format: {}", args.output)));
-        }
+        let is_older = match args.output.as_str() {
+            "plaintext" => false,
+            "plaintext-openapiv2" => true,
+            other => return Err(Error::message(format!("unrecognized format: {other}"))),
+        };
         let scope = crate::scope::parse(&args.operation_scope)?;
         let control = context.control_plane().await?;
         let client = servers::one(&control, scope, &args.cluster).await?;
         let discovery = objects::discovery(&client).await?;
         let (known, fields) = resolve(&discovery, requested, &args.api_version)?;
-        let document = document(context, &client, known).await?;
-        context.print(&print::page(&document, known, &fields, args.recursive).map_err(Error::message)?);
+        let page = if is_older {
+            let document = requests::send(context, &client, Method::GET, "/openapi/v2", None).await;
+            let document = document.map_err(Error::client("read the OpenAPI v2 document"))?;
+            openapi_v2::page(&document, known, &fields, args.recursive)
+        } else {
+            print::page(&document(context, &client, known).await?, known, &fields, args.recursive)
+        };
+        context.print(&page.map_err(Error::message)?);
         Ok(())
     })
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use client::DiscoveredResource;
 use serde_json::Value;
 
+use super::{MAX_DEPTH, MOST};
+
 /// The width that descriptions are filled to.
 const WIDTH: usize = 80;
-/// Types may be recursive (JSONSchemaProps).
-const MAX_DEPTH: usize = 32;
 
 /// The page of the resource, or of one of its fields.
 ///
@@ -150,6 +150,9 @@ impl<'d> Schemas<'d> {
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let indent = "  ".repeat(depth);
         for (name, property) in properties {
+            if text.len() > MOST {
+                return;
+            }
             let mark = if required.contains(&name.as_str()) { " -required-" } else { "" };
             let _ = writeln!(text, "{indent}{name}\t<{}>{mark}", self.type_name(property));
             let values = self.values(property);
