@@ -79,7 +79,7 @@ impl<'d> Definitions<'d> {
         }
     }
 
-    /// The object or the scalar behind lists, maps and references, and the descriptions on the way.
+    /// The object or the scalar behind lists, maps and references, and the descriptions between.
     fn behind(self, node: &'d Value) -> (&'d Value, Vec<&'d str>) {
         let (mut node, mut descriptions) = (node, Vec::new());
         for _ in 0..MAX_DEPTH {
