@@ -3,6 +3,7 @@
 mod openapi_v2;
 mod print;
 
+use apimachinery::ApiResource;
 use clap::Args;
 use client::{Client, DiscoveredResource, Discovery};
 use futures::future::BoxFuture;
@@ -110,6 +111,16 @@ fn versioned<'d>(
         .find(|it| it.resource.plural == known.resource.plural && it.resource.api_version() == api_version);
     same.ok_or_else(|| {
         Error::message(format!("couldn't find resource for \"{api_version}, Resource={}\"", known.resource.plural))
+    })
+}
+
+/// The definition of the kind of a resource.
+fn of_kind<'d>(definitions: &'d Value, resource: &ApiResource) -> Option<&'d Value> {
+    definitions.as_object()?.values().find(|schema| {
+        let mut kinds = schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten();
+        kinds.any(|it| {
+            it["group"] == *resource.group && it["version"] == *resource.version && it["kind"] == *resource.kind
+        })
     })
 }
 

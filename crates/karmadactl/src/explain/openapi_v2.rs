@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use client::DiscoveredResource;
 use serde_json::Value;
 
-use super::{MAX_DEPTH, MOST};
+use super::{MAX_DEPTH, MOST, of_kind};
 
 /// The width that descriptions are filled to, with their indent.
 const WIDTH: usize = 80;
@@ -18,8 +18,7 @@ const DESCRIPTION_INDENT: usize = 5;
 /// When the document lacks the kind, or the kind the field.
 pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recursive: bool) -> Result<String, String> {
     let (definitions, resource) = (Definitions(&document["definitions"]), &known.resource);
-    let root = definitions
-        .of_kind(&resource.group, &resource.version, &resource.kind)
+    let root = of_kind(definitions.0, resource)
         .ok_or_else(|| format!("couldn't find resource for \"{}, Kind={}\"", resource.api_version(), resource.kind))?;
     let node = definitions.field(root, fields)?;
     let mut text = format!("KIND:     {}\nVERSION:  {}\n\n", resource.kind, resource.api_version());
@@ -59,13 +58,6 @@ pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recur
 struct Definitions<'d>(&'d Value);
 
 impl<'d> Definitions<'d> {
-    fn of_kind(self, group: &str, version: &str, kind: &str) -> Option<&'d Value> {
-        self.0.as_object()?.values().find(|schema| {
-            let mut kinds = schema["x-kubernetes-group-version-kind"].as_array().into_iter().flatten();
-            kinds.any(|it| it["group"] == group && it["version"] == version && it["kind"] == kind)
-        })
-    }
-
     fn reference(node: &'d Value) -> Option<&'d str> {
         node["$ref"].as_str()?.strip_prefix("#/definitions/")
     }

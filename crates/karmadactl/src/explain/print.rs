@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use client::DiscoveredResource;
 use serde_json::Value;
 
-use super::{MAX_DEPTH, MOST};
+use super::{MAX_DEPTH, MOST, of_kind};
 
 /// The width that descriptions are filled to.
 const WIDTH: usize = 80;
@@ -17,8 +17,7 @@ const WIDTH: usize = 80;
 pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recursive: bool) -> Result<String, String> {
     let resource = &known.resource;
     let schemas = Schemas(&document["components"]["schemas"]);
-    let root = schemas
-        .of_kind(&resource.group, &resource.version, &resource.kind)
+    let root = of_kind(schemas.0, resource)
         .ok_or_else(|| format!("the OpenAPI document has no schema of {}", resource.kind))?;
     let mut text = String::new();
     if !resource.group.is_empty() {
@@ -55,15 +54,6 @@ pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recur
 struct Schemas<'d>(&'d Value);
 
 impl<'d> Schemas<'d> {
-    fn of_kind(self, group: &str, version: &str, kind: &str) -> Option<&'d Value> {
-        self.0.as_object()?.values().find(|schema| {
-            let kinds = schema["x-kubernetes-group-version-kind"].as_array();
-            kinds.is_some_and(|kinds| {
-                kinds.iter().any(|it| it["group"] == group && it["version"] == version && it["kind"] == kind)
-            })
-        })
-    }
-
     /// The name that a node refers to.
     fn reference(self, node: &'d Value) -> Option<&'d str> {
         let direct = node["$ref"].as_str();
