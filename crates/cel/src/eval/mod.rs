@@ -194,12 +194,11 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             };
             // As in cel-go, the last value of a repeated key counts. An int and a uint of the same amount are one key here,
             // two in cel-go.
-            let repeated =
-                Key::from_value(&key).and_then(|key| map.get_key_value(&key).map(|(known, _)| known.to_value()));
-            if repeated.is_some_and(|known| known.type_name() == key.type_name()) {
-                map.extend(Key::from_value(&key).map(|key| (key, value)));
-            } else {
-                insert(&mut map, &key, value)?;
+            let is_alike = |a: &Key<'_>, b: &Key<'_>| std::mem::discriminant(a) == std::mem::discriminant(b);
+            let is_repeated = |key: &Key<'a>| map.get_key_value(key).is_some_and(|(known, _)| is_alike(known, key));
+            match Key::from_value(&key).filter(is_repeated) {
+                Some(key) => drop(map.insert(key, value)),
+                None => insert(&mut map, &key, value)?,
             }
         }
         Ok(Value::map(map))

@@ -121,7 +121,6 @@ pub fn time_field<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[V
     let number = match args {
         [Value::Timestamp(time)] => times::field(&call.name, *time, None)?,
         [Value::Timestamp(time), Value::String(zone)] => times::field(&call.name, *time, Some(zone))?,
-        // For a duration, milliseconds are the part below a second.
         [Value::Duration(nanos)] => times::duration_field(&call.name, *nanos)?,
         _ => return Err(EvalError::NoSuchOverload),
     };
