@@ -152,11 +152,10 @@ fn accept_names(requested: &Names, taken: &Taken, accepted: &mut Names) -> Condi
 
 /// Once established, a definition stays so; a later clash only stops the change of names.
 fn established(crd: &CustomResourceDefinition, names_accepted: bool) -> Condition {
-    let (status, reason, message) = if crd.condition_is_true("Established") {
-        ("True", "InitialNamesAccepted", "the initial names have been accepted")
-    } else if !names_accepted {
+    let is_before = crd.condition_is_true("Established");
+    let (status, reason, message) = if !is_before && !names_accepted {
         ("False", "NotAccepted", "not all names are accepted")
-    } else if authorities::unreadable(crd.spec.conversion.as_ref()).is_some() {
+    } else if !is_before && authorities::unreadable(crd.spec.conversion.as_ref()).is_some() {
         ("False", "InvalidCABundle", "The conversion webhook CABundle is invalid")
     } else {
         ("True", "InitialNamesAccepted", "the initial names have been accepted")
