@@ -4,6 +4,8 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
 use serde_json::{Value, json};
 
+use super::reviews::text;
+
 /// The errors of a SubjectAccessReview.
 pub(super) fn of_subject(review: &Value) -> ErrorList {
     let mut errors = of_spec(&review["spec"], true);
@@ -126,10 +128,6 @@ fn of_metadata(metadata: &Value, allowed: &[&str], why: &'static str) -> Option<
 
 fn shown_path(path: &Value) -> Value {
     json!({"Path": text(path, "path"), "Verb": text(path, "verb")})
-}
-
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
 }
 
 fn list(value: &Value) -> &[Value] {

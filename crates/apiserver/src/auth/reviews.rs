@@ -214,8 +214,10 @@ impl Reading<'_> {
         let raw = text(self.selector, "rawSelector");
         let is_whole =
             (raw.is_empty() || (self.is_readable)(raw)) && self.requirements().all(|it| (self.term)(it).is_some());
-        let how = if self.written().is_empty() { "" } else { "partially " };
-        (!is_whole).then(|| format!("spec.resourceAttributes.{} {how}ignored due to parse error", self.name))
+        (!is_whole).then(|| {
+            let how = if self.written().is_empty() { "" } else { "partially " };
+            format!("spec.resourceAttributes.{} {how}ignored due to parse error", self.name)
+        })
     }
 }
 
@@ -267,7 +269,7 @@ fn subject(spec: &Value) -> Identity {
     }
 }
 
-fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
