@@ -122,20 +122,8 @@ async fn members(control: &Client, patience: Duration, facts: &mut Facts) -> boo
     if !each(control, &resources::CLUSTER, None, facts, &mut |cluster, _| clusters.push(cluster)).await {
         return false;
     }
-    let leases = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
-    let mut renewed = HashMap::new();
-    each(control, &leases, Some(namespaces::CLUSTER), facts, &mut |lease, _| {
-        if let (Some(name), Some(at)) = (lease["metadata"]["name"].as_str(), seconds(&lease["spec"]["renewTime"])) {
-            renewed.insert(name.to_owned(), at);
-        }
-    })
-    .await;
-    each(control, &leases, Some(namespaces::SYSTEM), facts, &mut |lease, facts| {
-        if let (Some(name), Some(at)) = (lease["metadata"]["name"].as_str(), seconds(&lease["spec"]["renewTime"])) {
-            facts.control.leaders.push((name.to_owned(), at));
-        }
-    })
-    .await;
+    let renewed: HashMap<String, i64> = leases(control, namespaces::CLUSTER, facts).await.into_iter().collect();
+    facts.control.leaders = leases(control, namespaces::SYSTEM, facts).await;
     let progress = Progress::new("Probing clusters", clusters.len());
     let probes: Vec<_> = clusters.iter().map(|cluster| probe(control, cluster, patience, &progress)).collect();
     let probes: Vec<_> = futures::stream::iter(probes).buffered(CONCURRENT).collect().await;
@@ -164,6 +152,19 @@ async fn members(control: &Client, patience: Duration, facts: &mut Facts) -> boo
         })
         .collect();
     true
+}
+
+/// The names of the Leases in a namespace, and when each was renewed last.
+async fn leases(control: &Client, namespace: &str, facts: &mut Facts) -> Vec<(String, i64)> {
+    let resource = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let mut found = Vec::new();
+    each(control, &resource, Some(namespace), facts, &mut |lease, _| {
+        if let (Some(name), Some(at)) = (lease["metadata"]["name"].as_str(), seconds(&lease["spec"]["renewTime"])) {
+            found.push((name.to_owned(), at));
+        }
+    })
+    .await;
+    found
 }
 
 async fn probe(control: &Client, cluster: &Value, patience: Duration, progress: &Progress) -> Result<Probe, String> {

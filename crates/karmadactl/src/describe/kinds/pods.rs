@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::super::lines::Lines;
 use super::containers::{containers, resources, seccomp};
 use super::core::claimed;
+use super::workloads::controller;
 use super::{entries, items, number, rfc1123, selector, terminating, text, volumes};
 
 /// The part of a workload's page about its pods.
@@ -153,9 +154,7 @@ fn addresses_and_owner(lines: &mut Lines, pod: &Value) {
         lines.text(0, "IPs:");
         addresses.iter().for_each(|address| lines.text(1, &format!("IP:\t{address}")));
     }
-    if let Some(owner) = items(&metadata["ownerReferences"]).find(|it| it["controller"] == true) {
-        lines.text(0, &format!("Controlled By:\t{}/{}", text(&owner["kind"]), text(&owner["name"])));
-    }
+    controller(lines, metadata);
     if let Some(node) = status["nominatedNodeName"].as_str().filter(|it| !it.is_empty()) {
         lines.text(0, &format!("NominatedNodeName:\t{node}"));
     }

@@ -81,7 +81,8 @@ fn pods_status(lines: &mut Lines, object: &Value, related: &Related) {
     );
 }
 
-fn controller(lines: &mut Lines, metadata: &Value) {
+/// The controller of an object, if it has one.
+pub fn controller(lines: &mut Lines, metadata: &Value) {
     if let Some(owner) = items(&metadata["ownerReferences"]).find(|it| it["controller"] == true) {
         lines.text(0, &format!("Controlled By:\t{}/{}", text(&owner["kind"]), text(&owner["name"])));
     }
