@@ -22,19 +22,27 @@ impl Path {
     /// The path of a field of this value.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() { Self(name.to_owned()) } else { self.then([".", name, ""]) }
     }
 
     /// The path of an item of this list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        self.then(["[", &index.to_string(), "]"])
     }
 
     /// An entry of a map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        self.then(["[", key, "]"])
+    }
+
+    /// Without formatting: validation builds paths of valid fields too.
+    fn then(&self, parts: [&str; 3]) -> Self {
+        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        path.push_str(&self.0);
+        parts.iter().for_each(|part| path.push_str(part));
+        Self(path)
     }
 
     /// Upstream prints an empty path as `<nil>`.
