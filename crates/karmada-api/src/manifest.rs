@@ -4,8 +4,6 @@
 //! Controllers and the admission of Works run the same functions, so a controller's output is stored byte for byte, and
 //! no second write follows.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
 
 use crate::constants::{annotations, labels};
@@ -94,42 +92,54 @@ fn remove(object: &mut Value, path: &[&str], keys: &[&str]) {
 
 /// The labels or annotations of an object, added if absent.
 pub fn metadata_map<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    let child = child(child_or_self(object, "metadata"), field);
-    child.as_object_mut().expect("made an object by child()")
+    let metadata = child(made_object(object), "metadata");
+    child(metadata, field)
 }
 
-fn child_or_self<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
+fn child<'a>(map: &'a mut Map<String, Value>, key: &str) -> &'a mut Map<String, Value> {
+    // Not `entry`, which copies the key of a present member too.
+    if !map.contains_key(key) {
+        map.insert(key.to_owned(), Value::Null);
     }
-    child(object, key)
+    made_object(&mut map[key])
 }
 
-fn child<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
-    let value = &mut object[key];
+fn made_object(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }
-    value
+    value.as_object_mut().expect("made an object above")
 }
 
 /// Records which annotations and labels of the manifest the template owns, so that a removed one is removed in the
 /// member too. `work_id` is the Work's permanent id, empty before it has one; its label counts as owned.
 pub fn record_managed(object: &mut Value, work_id: &str) {
-    let recorded = [annotations::MANAGED_ANNOTATIONS, annotations::MANAGED_LABELS];
     let map = metadata_map(object, "annotations");
-    let keys: BTreeSet<String> = map.keys().cloned().chain(recorded.iter().map(|key| (*key).to_owned())).collect();
-    map.insert(annotations::MANAGED_ANNOTATIONS.to_owned(), Value::String(joined(keys)));
+    // Both records name themselves, also where one is written for the first time.
+    for record in [annotations::MANAGED_ANNOTATIONS, annotations::MANAGED_LABELS] {
+        if !map.contains_key(record) {
+            map.insert(record.to_owned(), Value::Null);
+        }
+    }
+    let keys = joined(map);
+    map[annotations::MANAGED_ANNOTATIONS] = Value::String(keys);
     if !work_id.is_empty() {
         metadata_map(object, "labels").insert(labels::WORK_ID.to_owned(), Value::String(work_id.to_owned()));
     }
-    let keys: BTreeSet<String> =
-        object["metadata"]["labels"].as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
-    metadata_map(object, "annotations").insert(annotations::MANAGED_LABELS.to_owned(), Value::String(joined(keys)));
+    let keys = object["metadata"]["labels"].as_object().map(joined).unwrap_or_default();
+    metadata_map(object, "annotations")[annotations::MANAGED_LABELS] = Value::String(keys);
 }
 
-fn joined(keys: BTreeSet<String>) -> String {
-    keys.into_iter().collect::<Vec<_>>().join(",")
+/// The keys, sorted as the map is.
+fn joined(map: &Map<String, Value>) -> String {
+    let mut text = String::with_capacity(map.keys().map(|key| key.len() + 1).sum());
+    for key in map.keys() {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        text.push_str(key);
+    }
+    text
 }
 
 /// Applies all of admission's changes to a Work's manifest.
