@@ -261,10 +261,39 @@ impl Client {
         patch: &'a Patch,
         options: &'a PatchOptions,
     ) -> BoxFuture<'a, Result<Arc<Object>>> {
+        self.patched(resource, key, Cow::Borrowed(patch), options)
+    }
+
+    /// [`Client::patch`] by a patch that is not needed afterwards: a server in this process takes it without a copy.
+    ///
+    /// # Errors
+    /// As all verbs.
+    pub fn patch_draft<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        key: &'a ObjectKey,
+        patch: Patch,
+        options: &'a PatchOptions,
+    ) -> BoxFuture<'a, Result<Arc<Object>>> {
+        self.patched(resource, key, Cow::Owned(patch), options)
+    }
+
+    fn patched<'a>(
+        &'a self,
+        resource: &'a ApiResource,
+        key: &'a ObjectKey,
+        patch: Cow<'a, Patch>,
+        options: &'a PatchOptions,
+    ) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
-            let path = options.query(patch).after(&path_of(resource, key, options.subresource)?);
-            let mut request = self.writing(Method::PATCH, &path, Cow::Borrowed(patch.value()), patch.content_type())?;
+            let path = options.query(&patch).after(&path_of(resource, key, options.subresource)?);
+            let content_type = patch.content_type();
+            let document = match patch {
+                Cow::Borrowed(patch) => Cow::Borrowed(patch.value()),
+                Cow::Owned(patch) => Cow::Owned(patch.into_value()),
+            };
+            let mut request = self.writing(Method::PATCH, &path, document, content_type)?;
             if options.with_status {
                 request.extensions_mut().insert(WithStatus);
             }

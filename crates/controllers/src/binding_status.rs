@@ -200,7 +200,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
     }
     let mut overwritten = false;
     if let Some(change) = change {
-        match report.write(&change).await.inspect_err(failed)? {
+        match report.write(change).await.inspect_err(failed)? {
             Some(written) => overwritten = written.overwritten,
             None => return Ok(Next::Done),
         }
@@ -225,9 +225,9 @@ struct Report<'a> {
 
 impl Report<'_> {
     /// Writes the status of the binding; `None` if the binding was deleted.
-    async fn write(&self, change: &Patch) -> Result<Option<Acknowledged>> {
+    async fn write(&self, change: Patch) -> Result<Option<Acknowledged>> {
         let (resource, key, options) = (Binding::api_resource(self.scope), self.binding.key(), PatchOptions::status());
-        let request = self.context.client.patch(&resource, &key, change, &options);
+        let request = self.context.client.patch_draft(&resource, &key, change, &options);
         match self.statuses.write(&key, request).await {
             Ok(updated) => {
                 self.tell_written();

@@ -381,7 +381,7 @@ impl Context {
                 Part::Object => PatchOptions::default(),
                 Part::Status => PatchOptions::status(),
             };
-            return self.client.patch(resource, &cached.key(), &Patch::Merge(change), &options).await;
+            return self.client.patch_draft(resource, &cached.key(), Patch::Merge(change), &options).await;
         }
         // The cache holds the server's response, which is JSON.
         let mut tree = cached.to_value().unwrap_or_default();

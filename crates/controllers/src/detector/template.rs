@@ -379,7 +379,7 @@ impl Detector {
     async fn claim(&self, key: &TemplateKey, tree: &mut Value, patch: Patch, policy: &Policy) -> Result<()> {
         let claims = self.claims.lock().get(&key.resource).cloned();
         let (at, options) = (&key.key, PatchOptions::default());
-        let request = self.context.client.patch(&key.resource, at, &patch, &options);
+        let request = self.context.client.patch_draft(&key.resource, at, patch, &options);
         let claimed = match claims {
             None => request.await,
             Some(claims) => {

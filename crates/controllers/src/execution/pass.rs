@@ -396,8 +396,8 @@ impl Pass<'_> {
             "conditions": status.conditions, "manifestStatuses": status.manifest_statuses,
         }});
         let resource = Work::api_resource();
-        let (patch, options) = (Patch::Merge(patch), PatchOptions::status());
-        let request = self.context.client.patch(&resource, self.key, &patch, &options);
+        let options = PatchOptions::status();
+        let request = self.context.client.patch_draft(&resource, self.key, Patch::Merge(patch), &options);
         let written = self.context.reported_works.write(self.key, request).await;
         if let Some(record) = self.context.engine.records.lock().get_mut(self.key) {
             self.context.engine.count_unreported(record, false);
