@@ -20,7 +20,8 @@ type Follower = Arc<dyn Fn(&Event) + Send + Sync>;
 struct SetInner {
     client: Client,
     world: World,
-    informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
+    /// By resource, of which hardly any has several selections.
+    informers: Mutex<HashMap<ApiResource, Vec<(Selection, Informer)>>>,
     /// For the informers that replace stopped ones. Only locked together with `informers`, after them.
     followers: Mutex<HashMap<ApiResource, Vec<Follower>>>,
     reach: Arc<Reach>,
@@ -64,17 +65,19 @@ impl InformerSet {
     fn started(&self, resource: &ApiResource, selection: Selection, follower: Option<Follower>) -> Informer {
         let all = selection == Selection::default();
         let mut informers = self.0.informers.lock();
-        let entry = informers.entry((resource.clone(), selection.clone()));
+        let known = informers.get(resource).and_then(|started| selected(started, &selection)).cloned();
         let mut waiting = Vec::new();
-        let start = || {
+        let informer = known.unwrap_or_else(|| {
             let stop = self.0.stop.child_token();
             let (client, world) = (self.0.client.clone(), self.0.world.clone());
             if all {
                 waiting = self.0.followers.lock().get(resource).cloned().unwrap_or_default();
             }
-            Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach)
-        };
-        let informer = entry.or_insert_with(start).clone();
+            let of = selection.clone();
+            let informer = Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach);
+            informers.entry(resource.clone()).or_default().push((of, informer.clone()));
+            informer
+        });
         if let Some(follower) = follower {
             self.0.followers.lock().entry(resource.clone()).or_default().push(follower);
         }
@@ -96,32 +99,34 @@ impl InformerSet {
 
     /// The informer of the resource, if it was started.
     pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
-        self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
+        selected(self.0.informers.lock().get(resource)?, &Selection::default()).cloned()
     }
 
     /// Has every informer in trouble try its server at once.
     pub fn try_again(&self) {
         let informers = self.0.informers.lock();
         // In an order that does not change from run to run.
-        let mut all: Vec<_> = informers.iter().collect();
+        let mut all: Vec<_> = informers
+            .iter()
+            .flat_map(|(resource, started)| started.iter().map(move |(of, informer)| ((resource, of), informer)))
+            .collect();
         all.sort_by_key(|(of, _)| *of);
         all.into_iter().for_each(|(_, informer)| informer.try_again());
     }
 
     /// Stops and removes the informers of a resource.
     pub fn stop(&self, resource: &ApiResource) {
-        self.0.informers.lock().retain(|(other, _), informer| {
-            if other == resource {
-                informer.stop();
-            }
-            other != resource
-        });
+        let removed = self.0.informers.lock().remove(resource).unwrap_or_default();
+        removed.iter().for_each(|(_, informer)| informer.stop());
     }
 
     /// Stops and removes the informer of one selection.
     pub fn stop_selected(&self, resource: &ApiResource, selection: &Selection) {
-        let found = self.0.informers.lock().remove(&(resource.clone(), selection.clone()));
-        found.iter().for_each(Informer::stop);
+        let removed = self.0.informers.lock().get_mut(resource).and_then(|started| {
+            let place = started.iter().position(|(of, _)| of == selection)?;
+            Some(started.swap_remove(place))
+        });
+        removed.iter().for_each(|(_, informer)| informer.stop());
     }
 
     /// Stops all informers; those requested later start stopped.
@@ -130,4 +135,8 @@ impl InformerSet {
         self.0.informers.lock().clear();
         self.0.followers.lock().clear();
     }
+}
+
+fn selected<'a>(started: &'a [(Selection, Informer)], selection: &Selection) -> Option<&'a Informer> {
+    started.iter().find(|(of, _)| of == selection).map(|(_, informer)| informer)
 }

@@ -63,7 +63,8 @@ type Rules = BTreeMap<Operation, Vec<Script>>;
 #[derive(Clone, Debug)]
 pub struct Scripts {
     engine: Engine,
-    kinds: HashMap<(String, String), Rules>,
+    /// By kind and version, looked up without a copy of either.
+    kinds: HashMap<String, HashMap<String, Rules>>,
 }
 
 impl Scripts {
@@ -91,7 +92,8 @@ impl Scripts {
 
     /// A script that does not compile returns that error for every call.
     fn add(&mut self, api_version: &str, kind: &str, operation: Operation, script: Script) {
-        let rules = self.kinds.entry((api_version.to_owned(), kind.to_owned())).or_default();
+        let versions = self.kinds.entry(kind.to_owned()).or_default();
+        let rules = versions.entry(api_version.to_owned()).or_default();
         let scripts = rules.entry(operation).or_default();
         if scripts.is_empty() || operation == Operation::InterpretDependency {
             scripts.push(script);
@@ -114,14 +116,19 @@ impl Scripts {
 
     /// The kinds with scripts, and their operations.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, Vec<Operation>)> {
-        self.kinds
-            .iter()
-            .map(|((api_version, kind), rules)| (api_version.as_str(), kind.as_str(), rules.keys().copied().collect()))
+        self.kinds.iter().flat_map(|(kind, versions)| {
+            let operations = |rules: &Rules| rules.keys().copied().collect();
+            versions.iter().map(move |(version, rules)| (version.as_str(), kind.as_str(), operations(rules)))
+        })
+    }
+
+    fn rules(&self, api_version: &str, kind: &str) -> Option<&Rules> {
+        self.kinds.get(kind)?.get(api_version)
     }
 
     fn scripts(&self, object: &Value, operation: Operation) -> &[Script] {
-        let key = (text(object, &["apiVersion"]).to_owned(), text(object, &["kind"]).to_owned());
-        self.kinds.get(&key).and_then(|rules| rules.get(&operation)).map_or(&[], Vec::as_slice)
+        let rules = self.rules(text(object, &["apiVersion"]), text(object, &["kind"]));
+        rules.and_then(|rules| rules.get(&operation)).map_or(&[], Vec::as_slice)
     }
 
     /// The results of the first script's function for the object and further arguments.
@@ -194,8 +201,7 @@ fn decoded<T: for<'de> Deserialize<'de>>(operation: Operation, object: &Value, v
 
 impl Layer for Scripts {
     fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
-        let rules = self.kinds.get(&(api_version.to_owned(), kind.to_owned()));
-        rules.is_some_and(|rules| rules.contains_key(&operation))
+        self.rules(api_version, kind).is_some_and(|rules| rules.contains_key(&operation))
     }
 
     fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
