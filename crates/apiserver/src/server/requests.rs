@@ -152,11 +152,15 @@ async fn answer(
     bounds: Bounds<'_>,
     recording: Option<&Recording>,
 ) -> Result<Response, Status> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let now = server.world.now().as_second();
-    // Callers in this process have an identity.
-    let over_socket = parts.extensions.get::<Identity>().is_none();
-    let authenticated = server.authentication.authenticate(&parts, now).await;
+    // An identity that code in this process attached wins: nothing from a socket has one.
+    let attached = parts.extensions.remove::<Identity>();
+    let over_socket = attached.is_none();
+    let authenticated = match attached {
+        Some(identity) => Ok(identity),
+        None => server.authentication.authenticate(&parts, now).await,
+    };
     if over_socket {
         server.counted.access.authenticated(&authenticated, bounds.started.elapsed());
         if info.is_resource {

@@ -100,14 +100,11 @@ pub fn unauthorized() -> Status {
 }
 
 impl Authentication {
-    /// An [`Identity`] that in-process code attached wins. `seconds` is now, since the epoch.
+    /// `seconds` is now, since the epoch.
     ///
     /// # Errors
     /// 401 when no method accepts the credentials; 500 when the store cannot be read.
     pub async fn authenticate(&self, request: &http::request::Parts, seconds: i64) -> Result<Identity, Status> {
-        if let Some(identity) = request.extensions.get::<Identity>() {
-            return Ok(identity.clone());
-        }
         let peer = request.extensions.get::<Peer>();
         if let (Some(proxy), Some(peer)) = (&self.front_proxy, peer)
             && let Some(identity) = proxy.authenticate(peer, &request.headers, seconds)
