@@ -426,8 +426,8 @@ fn scheduler(
     let (scheduler, task) = scheduler::start(context.informers(), &client, world.clone(), options, stop.clone());
     let deciding = scheduler.clone();
     context.decide_first_with(Arc::new(move |binding| {
-        let first = deciding.decide_first(binding)?;
-        let patch = first.patch().clone();
+        let mut first = deciding.decide_first(binding)?;
+        let patch = first.take_patch();
         Some(controllers::FirstDecision { patch, created: Box::new(move |object| first.created(object)) })
     }));
     Ok((scheduler, task))

@@ -1,12 +1,14 @@
 //! The first decision about a binding, before the binding exists: a creator in the same process writes the binding with
 //! its result and its status.
 
+use std::sync::Arc;
+
 use apimachinery::Object;
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
 use karmada_api::identity::BindingKey;
 use karmada_api::scope::Binding;
-use scheduling::{Decision, ScheduleType, outcome};
+use scheduling::{Decision, ScheduleType, Snapshot, outcome};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -24,6 +26,7 @@ pub struct FirstDecision {
     why: ScheduleType,
     started: Instant,
     patch: Value,
+    snapshot: Arc<Snapshot>,
 }
 
 impl Scheduler {
@@ -40,32 +43,42 @@ impl Scheduler {
         }
         let (answers, neighbours, now) = (Answers::default(), Neighbours::default(), Time::new(shared.world.now()));
         let known = Known { answers: &answers, others: None };
-        let plan = pass::plan(binding, &neighbours, &known, &shared.snapshot(), &options.gates, &shared.counted, now);
+        let snapshot = shared.snapshot();
+        let plan = pass::plan(binding, &neighbours, &known, &snapshot, &options.gates, &shared.counted, now);
         let Plan::Decided { decision, record, fresh, why } = plan else { return None };
         let clusters = decision.clusters.as_ref().ok().filter(|clusters| !clusters.is_empty())?;
         let mut patch = writes::result(binding, binding.spec.placement.as_ref()?, clusters, record.as_deref())?;
         let outcome = outcome::outcome_of_writes(None, &[]);
         let verdict = pass::verdict(&outcome, &decision, true, fresh);
-        let mut status = writes::status(&writes::after(binding, &patch), &verdict, now)?;
+        let mut status = writes::status(binding, writes::generation_after(binding, &patch), &verdict, now)?;
         patch["status"] = status["status"].take();
         // There is no version yet that the patch could name.
         if let Some(metadata) = patch.metadata_mut() {
             metadata.remove("resourceVersion");
             metadata.remove("uid");
         }
-        Some(FirstDecision { scheduler: self.clone(), binding: binding.clone(), decision, why, started, patch })
+        Some(FirstDecision {
+            scheduler: self.clone(),
+            binding: binding.clone(),
+            decision,
+            why,
+            started,
+            patch,
+            snapshot,
+        })
     }
 }
 
 impl FirstDecision {
-    /// The result and the status as a merge patch of the new binding.
-    pub fn patch(&self) -> &Value {
-        &self.patch
+    /// The result and the status as a merge patch of the new binding. It can be taken once.
+    pub fn take_patch(&mut self) -> Value {
+        self.patch.take()
     }
 
-    /// Records the events and metrics of a pass for the created binding.
+    /// Records the events and metrics of a pass for the created binding, which needs none unless a cluster changes.
     pub fn created(self, object: &Object) {
         let shared = &self.scheduler.0;
+        shared.roster.lock().created(BindingKey::of(object), object.revision(), self.snapshot);
         shared.counted.attempt("scheduled", self.why.as_str(), self.started.elapsed());
         shared.journal.scheduled(&BindingKey::of(object), self.decision.result().unwrap_or_default());
         pass::record_events(shared, object, &self.binding, &self.decision, outcome::SUCCESS);

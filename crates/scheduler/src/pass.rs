@@ -263,8 +263,8 @@ async fn commit(
         let mut turned = false;
         if with_status {
             let outcome = outcome::outcome_of_writes(decision.error(), &[]);
-            let after = writes::after(&live, &patch);
-            let status = writes::status(&after, &verdict(&outcome, decision, is_result, fresh), now);
+            let generation = writes::generation_after(&live, &patch);
+            let status = writes::status(&live, generation, &verdict(&outcome, decision, is_result, fresh), now);
             if let Some(mut status) = status {
                 turned = status["status"].get("conditions").is_some();
                 patch["status"] = status["status"].take();
@@ -329,7 +329,9 @@ async fn settle(
 ) -> Result<(bool, u64), Interrupted> {
     for _ in 0..ATTEMPTS {
         let now = Time::new(shared.world.now());
-        let Some(patch) = writes::status(&live, verdict, now) else { return Ok((false, end)) };
+        let Some(patch) = writes::status(&live, live.metadata.generation, verdict, now) else {
+            return Ok((false, end));
+        };
         let turned = patch["status"].get("conditions").is_some();
         match write(shared, key, patch, &PatchOptions::status()).await.map_err(Interrupted::from) {
             Ok(now) => return Ok((turned, now.revision())),
@@ -348,8 +350,8 @@ async fn settle(
 }
 
 async fn write(shared: &Shared, key: &BindingKey, patch: Value, options: &PatchOptions) -> client::Result<Arc<Object>> {
-    let (resource, patch) = (key.resource(), Patch::Merge(patch));
-    let request = shared.client.patch(&resource, key, &patch, options);
+    let resource = key.resource();
+    let request = shared.client.patch_draft(&resource, key, Patch::Merge(patch), options);
     match shared.written(key.scope()) {
         Some(overlay) => Ok(overlay.write(key, request).await?.object),
         None => request.await,

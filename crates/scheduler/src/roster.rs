@@ -6,9 +6,13 @@ use std::sync::Arc;
 
 use apimachinery::Object;
 use karmada_api::identity::BindingKey;
+use scheduling::Snapshot;
 
 use crate::outline::Outline;
 use crate::triggers::{self, Change, IgnoreReason, Reaction, Requirements};
+
+/// Creations with a first decision that may be unreported at a time. Those of further ones are decided again.
+const MAX_FIRST: usize = 4096;
 
 /// Bounded by the number of bindings.
 #[derive(Debug)]
@@ -17,6 +21,16 @@ pub struct Roster {
     by_priority: bool,
     entries: HashMap<BindingKey, Entry>,
     groups: HashMap<Arc<str>, Group>,
+    /// Bindings created with their first decision, until their creation is reported.
+    first: HashMap<BindingKey, First>,
+}
+
+#[derive(Debug)]
+struct First {
+    /// The version of the created binding.
+    version: u64,
+    /// The clusters that the decision is based on.
+    snapshot: Arc<Snapshot>,
 }
 
 #[derive(Debug)]
@@ -67,7 +81,8 @@ pub struct AffectedBindings {
 impl Roster {
     /// `by_priority`: whether bindings have one.
     pub fn new(scheduler: impl Into<String>, by_priority: bool) -> Self {
-        Self { scheduler: scheduler.into(), by_priority, entries: HashMap::new(), groups: HashMap::new() }
+        let (entries, groups, first) = Default::default();
+        Self { scheduler: scheduler.into(), by_priority, entries, groups, first }
     }
 
     /// A created or changed binding. Status changes are ignored, and so are this scheduler's own writes (`is_own`).
@@ -160,6 +175,7 @@ impl Roster {
     }
 
     pub fn removed(&mut self, key: &BindingKey) {
+        self.first.remove(key);
         if let Some(entry) = self.entries.remove(key) {
             self.leave(&entry.group, key);
         }
@@ -201,6 +217,18 @@ impl Roster {
             entry.handled = entry.handled.max(version);
             entry.missing = missing;
         }
+    }
+
+    /// A binding was created with its first decision over these clusters.
+    pub fn created(&mut self, key: BindingKey, version: u64, snapshot: Arc<Snapshot>) {
+        if self.first.len() < MAX_FIRST && !self.entries.contains_key(&key) {
+            self.first.insert(key, First { version, snapshot });
+        }
+    }
+
+    /// The clusters over which the reported state of a new binding was decided; `None` if it has no decision.
+    pub fn decided_over(&mut self, key: &BindingKey, version: u64) -> Option<Arc<Snapshot>> {
+        self.first.remove(key).filter(|first| first.version == version).map(|first| first.snapshot)
     }
 
     pub fn len(&self) -> usize {

@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use apimachinery::Object;
 use apimachinery::meta::Time;
 use client::Client;
 use controller_runtime::metrics::Steps;
@@ -192,6 +193,9 @@ impl Shared {
         match step {
             Step::Push { priority, version } => {
                 self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
+                if old.is_none() && self.is_decided(new) {
+                    return;
+                }
                 // Placed bindings are a backlog at the start; current changes go first.
                 let is_backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
                 let priority = if is_backlog { queue::backlog(priority) } else { priority };
@@ -205,6 +209,18 @@ impl Shared {
             }
             Step::Nothing => {}
         }
+    }
+
+    /// Whether a pass over a new binding would repeat the decision that it was created with: over the same clusters. A
+    /// later change of a cluster finds the binding in the roster.
+    fn is_decided(&self, new: &Object) -> bool {
+        let (key, version) = (BindingKey::of(new), new.revision());
+        let Some(snapshot) = self.roster.lock().decided_over(&key, version) else { return false };
+        let is_current = Arc::ptr_eq(&snapshot, &self.snapshot());
+        if is_current {
+            self.roster.lock().handled(&key, version, None);
+        }
+        is_current
     }
 
     fn peer_changed(&self, event: &Event) {

@@ -19,20 +19,21 @@ pub fn result(
     clusters: &[TargetCluster],
     record: Option<&str>,
 ) -> Option<Value> {
+    let change = Change::of(binding, placement, clusters);
+    if !change.is_any() {
+        return None;
+    }
     let mut metadata = precondition(binding);
     let mut patch = Map::new();
     let mut annotated = Map::new();
-    if !was_applied(binding, placement) {
+    if change.placement {
         // A placement has string keys only, so that it always has a JSON text.
         let text = serde_json::to_string(placement).unwrap_or_default();
         annotated.insert(annotations::APPLIED_PLACEMENT.into(), text.into());
     }
-    if binding.spec.clusters != clusters {
+    if change.clusters {
         let clusters = if clusters.is_empty() { Value::Null } else { json!(clusters) };
         patch.insert("spec".into(), json!({"clusters": clusters}));
-    }
-    if patch.is_empty() && annotated.is_empty() {
-        return None;
     }
     annotated.extend(record.map(|record| (ANNOTATION.to_owned(), record.into())));
     if !annotated.is_empty() {
@@ -42,19 +43,40 @@ pub fn result(
     Some(patch.into())
 }
 
-/// The binding after a patch of [`result`] or [`reasons`], including its generation: the server increments it for a
-/// change of the spec.
-pub fn after(binding: &Binding, patch: &Value) -> Binding {
-    let mut after = binding.clone();
-    after.metadata.generation += i64::from(patch.get("spec").is_some());
-    after
+/// What a patch of [`result`] changes.
+#[derive(Clone, Copy)]
+struct Change {
+    /// The placement that the result is based on.
+    placement: bool,
+    /// The result itself: a change of the spec.
+    clusters: bool,
+}
+
+impl Change {
+    fn of(binding: &Binding, placement: &Placement, clusters: &[TargetCluster]) -> Self {
+        Self { placement: !was_applied(binding, placement), clusters: binding.spec.clusters != clusters }
+    }
+
+    fn of_decision(binding: &Binding, decision: &Decision) -> Option<Self> {
+        let (clusters, placement) = decision.result().zip(binding.spec.placement.as_ref())?;
+        Some(Self::of(binding, placement, clusters))
+    }
+
+    fn is_any(self) -> bool {
+        self.placement || self.clusters
+    }
+}
+
+/// The generation of the binding after a patch of [`result`] or [`reasons`]: the server increments it for a change of the
+/// spec.
+pub fn generation_after(binding: &Binding, patch: &Value) -> i64 {
+    binding.metadata.generation + i64::from(patch.get("spec").is_some())
 }
 
 /// The generation of the binding once it has a decision: a changed result is a change of the spec.
 pub fn decided_generation(binding: &Binding, decision: &Decision) -> i64 {
-    let placement = binding.spec.placement.as_ref();
-    let patch = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
-    patch.map_or(binding.metadata.generation, |patch| after(binding, &patch).metadata.generation)
+    let changes_spec = Change::of_decision(binding, decision).is_some_and(|change| change.clusters);
+    binding.metadata.generation + i64::from(changes_spec)
 }
 
 /// Compares decoded values, because upstream writes the fields in another order.
@@ -77,10 +99,11 @@ pub struct Verdict<'a> {
     pub fresh: bool,
 }
 
-/// Patches the condition and, after success, the observed fields. `binding` includes the result. `None` if the status
-/// is up to date.
-pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Value> {
-    let mut status = binding.status.clone();
+/// Patches the condition and, after success, the observed fields, among them `generation`: that of the binding with the
+/// result. `None` if the status is up to date.
+pub fn status(binding: &Binding, generation: i64, verdict: &Verdict<'_>, now: Time) -> Option<Value> {
+    let status = &binding.status;
+    let mut conditions = status.conditions.clone();
     let condition = Condition {
         type_: conditions::SCHEDULED.to_owned(),
         status: if verdict.scheduled { "True" } else { "False" }.to_owned(),
@@ -88,10 +111,10 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
         message: verdict.message.to_owned(),
         ..Condition::default()
     };
-    let turned = propagation::status::set_condition(&mut status.conditions, condition, now);
+    let turned = propagation::status::set_condition(&mut conditions, condition, now);
     let mut patch = Map::new();
     if turned {
-        patch.insert("conditions".into(), json!(status.conditions));
+        patch.insert("conditions".into(), json!(conditions));
     }
     if verdict.scheduled {
         // The time moves with each new result; a request for a new decision is answered by it.
@@ -102,8 +125,8 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
             let name = (!verdict.affinity_name.is_empty()).then_some(verdict.affinity_name);
             patch.insert("schedulerObservingAffinityName".into(), json!(name));
         }
-        if status.scheduler_observed_generation != binding.metadata.generation {
-            patch.insert("schedulerObservedGeneration".into(), json!(binding.metadata.generation));
+        if status.scheduler_observed_generation != generation {
+            patch.insert("schedulerObservedGeneration".into(), json!(generation));
         }
     }
     (!patch.is_empty()).then(|| json!({"metadata": precondition(binding), "status": patch}))
@@ -112,13 +135,12 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
 /// Whether a decision differs from the binding's state. A record alone is not written: the same decision for the same
 /// reasons is not recorded again.
 pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
-    let placement = binding.spec.placement.as_ref();
-    let written = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
+    let is_written = Change::of_decision(binding, decision).is_some_and(Change::is_any);
     let is_recorded = |error: &ScheduleError| {
         let known = binding.metadata.annotations.get(ANNOTATION).and_then(|text| Record::parse(text));
         known.is_some_and(|known| known.holds_error(binding.metadata.generation, &error.to_string()))
     };
-    written.is_some() || decision.error().is_some_and(|error| !is_recorded(error))
+    is_written || decision.error().is_some_and(|error| !is_recorded(error))
 }
 
 /// Writes the reasons of a failed decision that keeps the last result.
@@ -212,7 +234,8 @@ mod tests {
     #[test]
     fn statuses() {
         let fields = |change: Value, verdict: Verdict<'_>| {
-            let patch = status(&binding(change), &verdict, now());
+            let binding = binding(change);
+            let patch = status(&binding, binding.metadata.generation, &verdict, now());
             let Some(patch) = patch else { return String::new() };
             assert_eq!(patch["metadata"], json!({"resourceVersion": "7", "uid": "u"}));
             let fields = patch["status"].as_object().expect("fields");
@@ -240,15 +263,16 @@ mod tests {
         let before = binding(json!({}));
         let placement = before.spec.placement.clone().expect("a placement");
         let result = result(&before, &placement, &targets(&[("m1", 3)]), None).expect("a new result");
-        let patch = status(&after(&before, &result), &Verdict { written: true, ..verdict(true) }, now());
+        let written = Verdict { written: true, ..verdict(true) };
+        let patch = status(&before, generation_after(&before, &result), &written, now());
         assert_eq!(patch.expect("a patch")["status"]["schedulerObservedGeneration"], 4, "the server counts the change");
         let annotated = json!({"metadata": {"annotations": {ANNOTATION: "why"}}});
-        assert_eq!(after(&before, &annotated), before);
+        assert_eq!(generation_after(&before, &annotated), before.metadata.generation);
     }
 
     #[test]
     fn other_conditions_are_kept() {
-        let patch = status(&binding(json!({})), &verdict(false), now()).expect("a patch");
+        let patch = status(&binding(json!({})), 3, &verdict(false), now()).expect("a patch");
         let list = patch["status"]["conditions"].as_array().expect("a list");
         let types: Vec<_> = list.iter().map(|it| (it["type"].as_str(), it["status"].as_str())).collect();
         assert_eq!(types, [(Some("FullyApplied"), Some("True")), (Some("Scheduled"), Some("False"))]);

@@ -492,8 +492,8 @@ fn controllers(
     options.gates.tolerations_expire = settings.gates.failover && settings.eviction.by_taints;
     let (scheduler, _) = scheduler::start(context.informers(), client, world.clone(), options, stop.clone());
     context.decide_first_with(Arc::new(move |binding| {
-        let first = scheduler.decide_first(binding)?;
-        let patch = first.patch().clone();
+        let mut first = scheduler.decide_first(binding)?;
+        let patch = first.take_patch();
         Some(FirstDecision { patch, created: Box::new(move |object| first.created(object)) })
     }));
     running

@@ -2,6 +2,7 @@
 
 mod estimates;
 mod failures;
+mod first;
 mod harness;
 mod log;
 mod measure;
