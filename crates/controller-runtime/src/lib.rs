@@ -19,7 +19,7 @@ mod worker;
 
 pub use backoff::Backoff;
 pub use cache::Cache;
-pub use events::{EventRecorder, EventType, Involved};
+pub use events::{EventRecorder, EventSubject, EventType, Involved};
 pub use failures::Failures;
 pub use informer::{Event, Informer, Selection};
 pub use informer_set::InformerSet;

@@ -200,7 +200,7 @@ async fn sync(
     let refused = |error: &Error| recorder.warning(&*object, events::SYNC_WORK_FAILED, error.to_string());
     let template = templates::claimed(context, &binding).await.inspect_err(refused)?;
     let Some(template) = template else { return Ok(Next::Done) };
-    let subjects = [Involved::from(&*object), Involved::from(&*template)];
+    let subjects: [&Object; 2] = [&object, &template];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
     let outcome = render_works(context, obsolete, &object, &binding, &template, failures).await;

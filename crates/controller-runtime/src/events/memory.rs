@@ -154,7 +154,7 @@ fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EventType, Involved};
+    use super::super::{EventSubject as _, EventType, Involved};
     use super::*;
 
     fn involved() -> Involved {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     fn event(involved: &Involved, type_: EventType, reason: &'static str, message: &str, component: &str) -> Pending {
-        Pending::new(involved, type_, reason, message, component.into(), jiff::Timestamp::UNIX_EPOCH)
+        Pending::new(involved.identity(), type_, reason, message, component.into(), jiff::Timestamp::UNIX_EPOCH)
     }
 
     fn simple(message: &str) -> Pending {
@@ -224,7 +224,7 @@ mod tests {
         let mut memory = Memory::default();
         let at = |second: i64, message: &str| {
             let at = jiff::Timestamp::from_second(second).expect("a time");
-            Pending::new(&involved(), EventType::Normal, "R", message, "c".into(), at)
+            Pending::new(involved().identity(), EventType::Normal, "R", message, "c".into(), at)
         };
         for n in 0..9 {
             let one = memory.correlate(at(n, &format!("m{n}")));

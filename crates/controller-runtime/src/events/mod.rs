@@ -72,6 +72,32 @@ impl From<&Object> for Involved {
     }
 }
 
+/// What an event can be about: an object, or its identity where the object is not at hand.
+pub trait EventSubject {
+    /// Its API version, kind, namespace, name, UID and resource version.
+    fn identity(&self) -> [&str; 6];
+}
+
+impl EventSubject for Involved {
+    fn identity(&self) -> [&str; 6] {
+        let Self { api_version, kind, namespace, name, uid, resource_version } = self;
+        [api_version, kind, namespace, name, uid, resource_version]
+    }
+}
+
+impl EventSubject for Object {
+    fn identity(&self) -> [&str; 6] {
+        let namespace = self.namespace().unwrap_or_default();
+        [self.api_version(), self.kind(), namespace, self.name(), self.uid(), self.resource_version()]
+    }
+}
+
+impl<S: EventSubject> EventSubject for &S {
+    fn identity(&self) -> [&str; 6] {
+        (*self).identity()
+    }
+}
+
 /// Cheap to clone; one task writes for all clones.
 #[derive(Clone)]
 pub struct EventRecorder {
@@ -97,17 +123,17 @@ impl EventRecorder {
         Self { component: component.into(), ..self.clone() }
     }
 
-    pub fn normal(&self, involved: impl Into<Involved>, reason: &'static str, message: impl Into<String>) {
-        self.record(involved.into(), EventType::Normal, reason, message.into());
+    pub fn normal(&self, subject: impl EventSubject, reason: &'static str, message: impl Into<String>) {
+        self.record(subject.identity(), EventType::Normal, reason, message.into());
     }
 
-    pub fn warning(&self, involved: impl Into<Involved>, reason: &'static str, message: impl Into<String>) {
-        self.record(involved.into(), EventType::Warning, reason, message.into());
+    pub fn warning(&self, subject: impl EventSubject, reason: &'static str, message: impl Into<String>) {
+        self.record(subject.identity(), EventType::Warning, reason, message.into());
     }
 
-    fn record(&self, involved: Involved, type_: EventType, reason: &'static str, message: String) {
+    fn record(&self, subject: [&str; 6], type_: EventType, reason: &'static str, message: String) {
         let (component, now) = (self.component.clone(), self.world.now());
-        let event = Pending::new(&involved, type_, reason, &cut(message), component, now);
+        let event = Pending::new(subject, type_, reason, &cut(message), component, now);
         if self.pending.try_send(event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{EventType, Involved};
+use super::EventType;
 
 /// How client-go begins the message of an event that combines similar ones.
 const COMBINED: &str = "(combined from similar events): ";
@@ -44,15 +44,16 @@ pub(super) struct Pending {
 }
 
 impl Pending {
+    /// `subject` as in [`super::EventSubject`].
     pub fn new(
-        involved: &Involved,
+        subject: [&str; 6],
         type_: EventType,
         reason: &'static str,
         message: &str,
         component: Arc<str>,
         at: jiff::Timestamp,
     ) -> Self {
-        let Involved { api_version, kind, namespace, name, uid, resource_version } = involved;
+        let [api_version, kind, namespace, name, uid, resource_version] = subject;
         let parts: [&str; PARTS] = [api_version, kind, namespace, name, uid, message, resource_version];
         let mut texts = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let ends = parts.map(|part| {
@@ -92,14 +93,8 @@ impl Pending {
     /// The event in the place of several similar ones, with the message of the last.
     pub fn combined(&self) -> Self {
         let message = [COMBINED, self.text(Part::Message)].concat();
-        let involved = Involved {
-            api_version: self.text(Part::ApiVersion).to_owned(),
-            kind: self.text(Part::Kind).to_owned(),
-            namespace: self.text(Part::Namespace).to_owned(),
-            name: self.text(Part::Name).to_owned(),
-            uid: self.text(Part::Uid).to_owned(),
-            resource_version: self.text(Part::ResourceVersion).to_owned(),
-        };
-        Self::new(&involved, self.type_, self.reason, &cut(message), self.component.clone(), self.at)
+        let subject = [Part::ApiVersion, Part::Kind, Part::Namespace, Part::Name, Part::Uid, Part::ResourceVersion];
+        let subject = subject.map(|part| self.text(part));
+        Self::new(subject, self.type_, self.reason, &cut(message), self.component.clone(), self.at)
     }
 }

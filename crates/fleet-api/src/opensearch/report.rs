@@ -40,7 +40,7 @@ impl Reports {
     pub fn warn(&self, registries: &[Involved], reason: &'static str, message: &str) {
         for registry in registries {
             tracing::warn!(registry = registry.name, reason, "{message}");
-            self.recorder.warning(registry.clone(), reason, message);
+            self.recorder.warning(registry, reason, message);
         }
     }
 
@@ -81,7 +81,7 @@ impl Report {
     fn normal(&self, reason: &'static str, message: &str) {
         for registry in &*self.0.registries.read() {
             tracing::info!(registry = registry.name, reason, "{message}");
-            self.0.reports.recorder.normal(registry.clone(), reason, message);
+            self.0.reports.recorder.normal(registry, reason, message);
         }
     }
 
