@@ -89,8 +89,14 @@ impl World {
     pub fn uuid(&self) -> String {
         let bits: u128 = self.0.rng.lock().random();
         let bits = (bits & !(0xf << 76) | (4 << 76)) & !(0b11 << 62) | (0b10 << 62);
-        let hex = format!("{bits:032x}");
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        let mut text = String::with_capacity(36);
+        for (place, byte) in bits.to_be_bytes().into_iter().enumerate() {
+            if matches!(place, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.extend([byte >> 4, byte & 0xf].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])));
+        }
+        text
     }
 }
 
@@ -106,7 +112,10 @@ mod tests {
         let (a, b) = (World::simulated(start, 7), World::simulated(start, 7));
         tokio::time::advance(Duration::from_secs(90)).await;
         assert_eq!(a.now().as_second(), 90);
-        assert_eq!(a.uuid(), b.uuid());
-        assert_eq!(a.uuid().as_bytes()[14], b'4');
+        let text = a.uuid();
+        assert_eq!(text, b.uuid());
+        let parts: Vec<usize> = text.split('-').map(str::len).collect();
+        assert_eq!((parts, text.as_bytes()[14]), (vec![8, 4, 4, 4, 12], b'4'));
+        assert!(matches!(text.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{text}");
     }
 }
