@@ -51,12 +51,12 @@ fn is_duplicated(placement: &Placement) -> bool {
 }
 
 /// Whether the applied part of the placement differs from the recorded one. Terms other than the applied one may change
-/// freely. An unreadable annotation counts as unchanged.
+/// freely. An unreadable annotation counts as a change: otherwise no change would ever count again.
 pub fn placement_changed(placement: &Placement, applied: &str, affinity_name: &str) -> bool {
     if applied.is_empty() {
         return true;
     }
-    let Ok(applied) = serde_json::from_str::<Placement>(applied) else { return false };
+    let Ok(applied) = serde_json::from_str::<Placement>(applied) else { return true };
     if placement.cluster_affinity != applied.cluster_affinity
         || placement.cluster_tolerations != applied.cluster_tolerations
         || placement.spread_constraints != applied.spread_constraints

@@ -83,7 +83,7 @@ fn by_spec() {
 #[test]
 fn by_annotation_status_and_clusters() {
     Situation { applied: None, ..settled() }.check("never applied", RECONCILE);
-    Situation { applied: Some(json!("{")), ..settled() }.check("unreadable", None);
+    Situation { applied: Some(json!("{")), ..settled() }.check("unreadable", RECONCILE);
     Situation {
         status: json!({}),
         spec: {
