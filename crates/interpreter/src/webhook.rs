@@ -141,7 +141,7 @@ impl Response {
             return Err(format!("expected response.uid {uid:?}, got {:?}", response.uid));
         }
         if !response.successful {
-            let status = response.status.ok_or("webhook call failed and its response has no status")?;
+            let status = response.status.ok_or("webhook require response.status when response.successful is false")?;
             return Err(format!("webhook call failed, get status code: {}, msg: {}", status.code, status.message));
         }
         Ok(response)
@@ -219,10 +219,11 @@ impl Conversation {
         let patch = match (response.patch.filter(|it| !it.is_empty()), response.patch_type.as_deref()) {
             (None, None | Some("")) => return Ok(()),
             (Some(patch), Some("JSONPatch")) => patch,
-            (Some(_), Some(other)) if !other.is_empty() => {
-                return Err(wrong(&format!("invalid response.patchType of {other:?}, only JSONPatch is supported")));
+            (Some(_), None | Some("")) => return Err(wrong("webhook returned nil response.patchType")),
+            (None, Some(_)) => return Err(wrong("webhook returned empty response.patch")),
+            (Some(_), Some(other)) => {
+                return Err(wrong(&format!("webhook returned invalid response.patchType of {other:?}")));
             }
-            _ => return Err(wrong("webhook returned only one of response.patch and response.patchType")),
         };
         let bytes = base64::prelude::BASE64_STANDARD.decode(patch).map_err(|error| wrong(&error.to_string()))?;
         let patch = json_patch::parse(&bytes).map_err(|error| wrong(&error.to_string()))?;
@@ -372,8 +373,15 @@ mod tests {
         assert_eq!((&body["request"]["replicas"], &body["hook"]), (&json!(3), &json!("b/hook.example.com")));
         assert_eq!(revised, Ok(json!(3)));
         assert_eq!(exchange(json!({"uid": "1", "successful": true}), revise).1, Ok(json!(1)), "unchanged");
-        let half = exchange(json!({"uid": "1", "successful": true, "patch": "W10="}), revise).1.unwrap_err();
-        assert!(half.contains("only one of response.patch"), "{half}");
+        for (patch_type, patch, why) in [
+            (Value::Null, "W10=", "webhook returned nil response.patchType"),
+            (json!("JSONPatch"), "", "webhook returned empty response.patch"),
+            (json!("Merge"), "W10=", "webhook returned invalid response.patchType of \"Merge\""),
+        ] {
+            let response = json!({"uid": "1", "successful": true, "patchType": patch_type, "patch": patch});
+            let error = exchange(response, revise).1.unwrap_err();
+            assert!(error.ends_with(why), "{error}");
+        }
     }
 
     #[test]
@@ -406,7 +414,10 @@ mod tests {
                 Ok(true),
             ),
             (json!({"uid": "1", "successful": true, "healthy": null}), Err("nil response.healthy")),
-            (json!({"uid": "1", "successful": null, "status": null}), Err("its response has no status")),
+            (
+                json!({"uid": "1", "successful": null, "status": null}),
+                Err("webhook require response.status when response.successful is false"),
+            ),
             (json!({"uid": "1", "successful": true}), Err("nil response.healthy")),
             (json!({"uid": "2", "successful": true}), Err("expected response.uid \"1\", got \"2\"")),
             (
