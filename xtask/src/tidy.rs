@@ -20,7 +20,6 @@ const LINES: usize = 500;
 const LARGE: &[(&str, usize)] = &[
     ("crates/apimachinery/src/managed_fields/tests.rs", 503),
     ("crates/karmada-api/tests/it/mutations.rs", 533),
-    ("crates/karmadactl/src/interpret/mod.rs", 573),
     ("crates/kubernetes-api/tests/it/defaults.rs", 550),
 ];
 

@@ -20,9 +20,8 @@ use crate::{Context, resources};
 #[derive(Clone, Debug)]
 pub struct Options {
     pub cluster_namespace: String,
-    pub wait: Duration,
-    /// `--wait` as the user wrote it, for the message.
-    pub wait_text: String,
+    /// How long the deletion of the cluster is awaited.
+    pub wait: apimachinery::duration::Duration,
     pub force: bool,
     pub dry_run: bool,
 }
@@ -36,9 +35,7 @@ pub fn run<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let name = crate::join::cluster_name(args)?;
-        if options.wait.is_zero() {
-            return Err(no_wait(&options.wait_text));
-        }
+        let patience = wait(options.wait)?;
         let control = context.control_plane().await?;
         let key = ObjectKey::cluster(name);
         let cluster = match control.get(&resources::CLUSTER, &key).await {
@@ -76,7 +73,7 @@ pub fn run<'a>(
         }
         context.log(&preview);
         let shares = shares_credentials(&control, name, id, own).await?;
-        delete_cluster(context, &control, name, options).await?;
+        delete_cluster(context, &control, name, (options, patience)).await?;
         let ns = &options.cluster_namespace;
         match member {
             Some(member) => clean_member(&member, name, ns, shares).await.map_err(|error| {
@@ -129,9 +126,13 @@ async fn check_identity(context: &Context, member: &Client, name: &str, id: Stri
     }
 }
 
-/// The error about `--wait=0s`, whose odd blanks are upstream's.
-pub(crate) fn no_wait(text: &str) -> Error {
-    Error::message(format!(" --wait {text}  must be a positive duration, e.g. 1m0s "))
+/// The duration of `--wait`.
+///
+/// # Errors
+/// When it is not positive, with the odd blanks of upstream's message.
+pub(crate) fn wait(wait: apimachinery::duration::Duration) -> Result<Duration, Error> {
+    let positive = wait.to_std().filter(|it| !it.is_zero());
+    positive.ok_or_else(|| Error::message(format!(" --wait {wait}  must be a positive duration, e.g. 1m0s ")))
 }
 
 /// The Works of a cluster.
@@ -162,10 +163,16 @@ fn credentials(name: &str, ns: &str) -> String {
     format!("namespace {ns} and the ClusterRole and ClusterRoleBinding karmada-controller-manager:karmada-{name}")
 }
 
-async fn delete_cluster(context: &Context, control: &Client, name: &str, options: &Options) -> Result<(), Error> {
+/// Waits for the deletion, and removes the finalizers afterwards if the options permit it.
+async fn delete_cluster(
+    context: &Context,
+    control: &Client,
+    name: &str,
+    (options, wait): (&Options, Duration),
+) -> Result<(), Error> {
     let key = ObjectKey::cluster(name);
     delete_if_present(control, &resources::CLUSTER, &key).await?;
-    let deadline = tokio::time::Instant::now() + options.wait;
+    let deadline = tokio::time::Instant::now() + wait;
     let waiting = || context.log(&format!("Waiting for the cluster object {name} to be deleted\n"));
     if is_gone_by(control, &resources::CLUSTER, &key, (POLL, deadline), waiting).await? {
         return Ok(());

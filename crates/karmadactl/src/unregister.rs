@@ -21,7 +21,7 @@ use crate::answers::text;
 use crate::departure::Departure;
 use crate::error::Error;
 use crate::join::{cluster_id, decoded};
-use crate::register::{delete, duration, key_of, member as agent, revoke};
+use crate::register::{delete, key_of, member as agent, revoke, signed_duration};
 use crate::removal::{POLL, is_gone_by};
 use crate::unjoin::works;
 use crate::{Context, resources};
@@ -65,10 +65,7 @@ pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, 
                 "--cluster-kubeconfig is required to specify KUBECONFIG file path to access unregistering member cluster",
             ));
         };
-        let wait = duration("wait", &args.wait)?;
-        if wait.is_zero() {
-            return Err(crate::unjoin::no_wait(&args.wait));
-        }
+        let wait = crate::unjoin::wait(signed_duration("wait", &args.wait)?)?;
         let member = context.member(Some(kubeconfig), args.cluster_context.as_deref(), "unregistering").await?.client;
         let control = context.shown(control_plane(context, &member, args).await?);
         let cluster = control.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;

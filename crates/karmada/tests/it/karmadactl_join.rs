@@ -384,7 +384,7 @@ async fn invalid_arguments_get_upstreams_messages() {
         (&["join", "a", "--cluster-kubeconfig", config, "--cluster-context", "nope"], &unknown),
         (&["unjoin"], &format!("cluster name is required{leaving}")),
         (&["unjoin", "nosuch"], "no cluster object nosuch found in karmada control Plane"),
-        (&["unjoin", "a", "--wait", "0s"], " --wait 0s  must be a positive duration, e.g. 1m0s "),
+        (&["unjoin", "a", "--wait", "-90m"], " --wait -1h30m0s  must be a positive duration, e.g. 1m0s "),
         (
             &["unjoin", "pull"],
             "cluster pull is a Pull mode member cluster, please use command `unregister` if you want to continue \

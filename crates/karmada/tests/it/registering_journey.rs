@@ -202,8 +202,11 @@ async fn a_cluster_registers_works_and_leaves() {
     control.create(&namespaces, &named).await.expect("a namespace");
     let there = async || tree(member.client(), &namespaces, &team).await;
     until("the namespace in the member", there).await;
-    let refused = fleet.karmadactl(&[&unregister[..], &["--wait=0s"]].concat()).await;
-    assert_eq!(refused.transcript(), "E|error:  --wait 0s  must be a positive duration, e.g. 1m0s \nrc=1\n");
+    for (wait, shown) in [("0", "0s"), ("-60s", "-1m0s")] {
+        let refused = fleet.karmadactl(&[&unregister[..], &["--wait", wait]].concat()).await;
+        let message = format!("E|error:  --wait {shown}  must be a positive duration, e.g. 1m0s \nrc=1\n");
+        assert_eq!(refused.transcript(), message);
+    }
     let preview = fleet.karmadactl(&[&unregister[..], &["--dry-run"]].concat()).await.ok();
     assert!(preview.contains("  ConfigMap (3): default/first, default/second, default/third\n"), "{preview}");
     for name in ["first", "second", "third"] {

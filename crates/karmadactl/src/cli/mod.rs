@@ -11,7 +11,6 @@ mod refusal;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use futures::future::BoxFuture;
@@ -404,8 +403,7 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Unjoin { args, member, force, wait } => {
                 let options = unjoin::Options {
                     cluster_namespace: member.cluster_namespace,
-                    wait: duration(&wait)?,
-                    wait_text: wait,
+                    wait: register::signed_duration("wait", &wait)?,
                     force,
                     dry_run: member.dry_run,
                 };
@@ -446,13 +444,6 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
 fn context(control_plane: ControlPlane) -> Context {
     let ControlPlane { kubeconfig, karmada_context, verbosity } = control_plane;
     Context { kubeconfig, karmada_context, verbosity, ..Context::default() }
-}
-
-/// A Go duration, which must not be negative.
-fn duration(text: &str) -> Result<Duration, Error> {
-    let parsed: apimachinery::duration::Duration =
-        text.parse().map_err(|e| Error::Flag(format!("invalid argument {text:?} for \"--wait\" flag: {e}")))?;
-    Ok(parsed.to_std().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -39,11 +39,7 @@ pub async fn read(files: &Files, check: Check) -> Result<Vec<Outcome>, Error> {
     }
     let mut sources = Vec::new();
     for name in &files.filename {
-        match name.as_str() {
-            "-" => sources.push(Source::Input),
-            name if name.starts_with("http://") || name.starts_with("https://") => sources.push(Source::Url(name)),
-            name => sources.extend(paths(Path::new(name), files.recursive)?.into_iter().map(Source::File)),
-        }
+        sources.extend(Source::of(name, files.recursive)?);
     }
     let mut outcomes = Vec::new();
     if !files.kustomize.is_empty() {
@@ -69,6 +65,20 @@ pub async fn read_all(files: &Files) -> Result<Vec<Manifest>, Error> {
     read(files, Check::Readable).await?.into_iter().collect()
 }
 
+/// The documents of a file, a directory, a URL or the standard input, of any shape.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub async fn documents(name: &str) -> Result<Vec<Value>, Error> {
+    let mut found = Vec::new();
+    for source in Source::of(name, false)? {
+        let (shown, bytes) = source.read().await?;
+        let documents = yaml::documents(&bytes);
+        found.extend(documents.map_err(|error| Error::message(format!("error parsing {shown}: {error}")))?);
+    }
+    Ok(found)
+}
+
 /// The unchanged content of a file; `-` is the standard input.
 ///
 /// # Errors
@@ -85,7 +95,16 @@ enum Source<'a> {
     File(PathBuf),
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
+    /// The streams of one argument: a directory has several.
+    fn of(name: &'a str, recursive: bool) -> Result<Vec<Self>, Error> {
+        match name {
+            "-" => Ok(vec![Self::Input]),
+            url if url.starts_with("http://") || url.starts_with("https://") => Ok(vec![Self::Url(url)]),
+            path => Ok(paths(Path::new(path), recursive)?.into_iter().map(Self::File).collect()),
+        }
+    }
+
     /// Its name in messages, and its content.
     async fn read(&self) -> Result<(String, Vec<u8>), Error> {
         match self {

@@ -120,9 +120,14 @@ impl RegisterArgs {
     }
 }
 
+/// A Go duration of a flag.
+pub(crate) fn signed_duration(flag: &str, text: &str) -> Result<apimachinery::duration::Duration, Error> {
+    text.parse().map_err(|error| invalid(flag, text, &error))
+}
+
 /// A Go duration of a flag, which must not be negative.
 pub(crate) fn duration(flag: &str, text: &str) -> Result<Duration, Error> {
-    let parsed: apimachinery::duration::Duration = text.parse().map_err(|error| invalid(flag, text, &error))?;
+    let parsed = signed_duration(flag, text)?;
     parsed.to_std().ok_or_else(|| invalid(flag, text, &"it is negative"))
 }
 
