@@ -225,14 +225,13 @@ async fn delete(context: &Context, tokens: &[String], dry_run: bool) -> Result<(
     let ids = tokens.iter().map(|token| id_of(token)).collect::<Result<Vec<_>, _>>()?;
     let control = context.control_plane().await?;
     for id in ids {
-        let name = format!("{SECRET_NAME_PREFIX}{id}");
-        let key = ObjectKey::namespaced(SECRET_NAMESPACE, name.as_str());
+        let key = ObjectKey::namespaced(SECRET_NAMESPACE, format!("{SECRET_NAME_PREFIX}{id}"));
         let dry_run_values = if dry_run { vec!["All"] } else { Vec::new() };
         let options = DeleteOptions { dry_run: dry_run_values, ..DeleteOptions::default() };
         let deleted = control.delete(&resources::SECRET, &key, &options).await;
         deleted.map_err(|error| {
             let why = crate::servers::reason(&error);
-            Error::message(format!("failed to delete secret \"{name}\", err: {why}"))
+            Error::message(format!("failed to delete bootstrap token \"{id}\", err: {why}"))
         })?;
         let suffix = if dry_run { " (server dry run)" } else { "" };
         context.print(&format!("bootstrap token \"{id}\" deleted{suffix}\n"));
