@@ -35,7 +35,8 @@ pub fn behavior(binding: &Binding) -> Option<&ApplicationFailoverBehavior> {
     (binding.scope == Scope::Cluster || binding.spec.propagate_deps).then_some(behavior)
 }
 
-/// A copy counts as unhealthy only where its cluster is ready and reports it: unknown health is not a failure.
+/// A copy counts as unhealthy only where its cluster is ready and reports it. Unknown health is no failure, and no
+/// recovery either: the toleration of a copy that was unhealthy goes on.
 pub fn decide(
     binding: &Binding,
     behavior: &ApplicationFailoverBehavior,
@@ -50,11 +51,15 @@ pub fn decide(
     for item in &binding.status.aggregated_status {
         let cluster = &item.cluster_name;
         let is_target = binding.spec.clusters.iter().any(|target| target.name == *cluster);
-        let fails = item.health == Some(ResourceHealth::Unhealthy) && is_ready(cluster);
-        if !fails || !is_target || is_leaving(cluster) {
+        let is_well = item.health == Some(ResourceHealth::Healthy) || !is_ready(cluster);
+        if is_well || !is_target || is_leaving(cluster) {
             continue;
         }
         let known = seen.get_key_value(cluster.as_str());
+        if item.health != Some(ResourceHealth::Unhealthy) {
+            decision.seen.extend(known.map(|(cluster, since)| (cluster.clone(), *since.min(&now))));
+            continue;
+        }
         let (cluster, since) =
             known.map_or_else(|| (ClusterName::from(cluster), now), |(it, at)| (it.clone(), *at.min(&now)));
         decision.seen.insert(cluster.clone(), since);
@@ -182,7 +187,9 @@ mod tests {
             ),
             ("by default", "Unhealthy", true, json!([]), Value::Null, Some("00:09:00"), "since 00:09:00, next 240s"),
             ("well again", "Healthy", true, json!([]), json!(60), Some("00:00:00"), ""),
-            ("unknown is no failure", "Unknown", true, json!([]), json!(60), Some("00:00:00"), ""),
+            ("unknown is no failure", "Unknown", true, json!([]), json!(60), None, ""),
+            ("and no recovery", "Unknown", true, json!([]), json!(60), Some("00:00:00"), "since 00:00:00"),
+            ("in a cluster that is away", "Unknown", false, json!([]), json!(60), Some("00:00:00"), ""),
             ("an old report", "Unhealthy", false, json!([]), json!(60), Some("00:00:00"), ""),
             ("leaving", "Unhealthy", true, json!([{"fromCluster": "m1"}]), json!(60), Some("00:00:00"), ""),
         ] {
