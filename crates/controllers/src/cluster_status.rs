@@ -195,7 +195,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
     {
         status.kubernetes_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
     }
-    match member.client.discovery().await {
+    let (found, failed) = match member.client.discovery().await {
         Ok(discovery) => {
             let failed = !discovery.failed.is_empty();
             let found = discovery.group_versions().into_iter().map(|(version, resources)| ApiEnablement {
@@ -205,12 +205,16 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
                     .map(|r| EnabledResource { name: r.resource.plural.clone(), kind: r.resource.kind.clone() })
                     .collect(),
             });
-            let (enablements, condition) = cluster_status::api_enablements(found.collect(), failed);
-            status.api_enablements = enablements;
-            set_condition(&mut status.conditions, condition, now);
+            (found.collect(), failed)
         }
-        Err(error) => tracing::debug!(cluster = &*member.name, err = %error, "Discovery failed"),
-    }
+        Err(error) => {
+            tracing::debug!(cluster = &*member.name, err = %error, "Discovery failed");
+            (std::mem::take(&mut status.api_enablements), true)
+        }
+    };
+    let (enablements, condition) = cluster_status::api_enablements(found, failed);
+    status.api_enablements = enablements;
+    set_condition(&mut status.conditions, condition, now);
 }
 
 /// How long the first pass waits for complete caches; a partial count is worse than none.

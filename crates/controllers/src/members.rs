@@ -394,11 +394,8 @@ impl Members {
             let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
             bytes.ok_or_else(|| MemberError::Field { cluster: name(), key: key.clone(), field })
         };
-        let token = String::from_utf8(field("token")?).map_err(|_| MemberError::Field {
-            cluster: name(),
-            key: key.clone(),
-            field: "token",
-        })?;
+        let token = field("token").ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let token = token.filter(|token| !token.trim().is_empty()).ok_or_else(|| MemberError::NoToken(name()))?;
         let ca_bundle = if spec.insecure_skip_tls_verification { None } else { Some(field("caBundle")?) };
         Ok((endpoint_of(spec, ca_bundle, token.trim()), object))
     }

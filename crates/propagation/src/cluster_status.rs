@@ -56,8 +56,8 @@ impl Probe {
     }
 }
 
-/// Sorts the API enablements as they are stored, and returns whether the list is complete. `failed`: discovery of a
-/// group failed.
+/// Sorts the API enablements as they are stored, and returns whether the list is complete. `failed`: discovery, or
+/// that of a group, failed.
 pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiEnablement>, Condition) {
     for enablement in &mut found {
         enablement.resources.retain(|resource| !resource.name.contains('/'));

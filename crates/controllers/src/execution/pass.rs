@@ -315,7 +315,8 @@ impl Pass<'_> {
             return;
         }
         let object = &manifest.object;
-        let Some(uid) = object.annotation(annotations::TEMPLATE_UID) else { return };
+        let uid = object.annotation(annotations::TEMPLATE_UID).filter(|uid| !uid.is_empty());
+        let Some(uid) = uid else { return };
         let subject = Involved { uid, resource_version: String::new(), ..Involved::from(object) };
         let (place, cluster) = (manifest.key.to_string(), &self.cluster.metadata.name);
         match applied {

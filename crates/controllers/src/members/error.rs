@@ -18,6 +18,8 @@ pub enum MemberError {
     NoEndpoint(ClusterName),
     #[error("cluster {0} does not have a secret")]
     NoSecret(ClusterName),
+    #[error("the secret for cluster {0} is missing a non-empty value for \"token\"")]
+    NoToken(ClusterName),
     #[error("the secret of cluster {cluster} cannot be read: {source}")]
     Secret { cluster: ClusterName, source: client::Error },
     #[error("the secret {key} of cluster {cluster} has no usable {field}")]

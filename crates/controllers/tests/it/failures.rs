@@ -88,6 +88,75 @@ async fn an_unhealthy_member() {
     plane.shutdown().await;
 }
 
+/// A member is never reached without credentials.
+#[tokio::test(start_paused = true)]
+async fn a_member_without_a_token() {
+    let plane = with_default_namespace().await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bare", "namespace": "karmada-cluster"},
+        "data": {"token": "", "caBundle": "Y2E="}});
+    plane.create(ApiResource::namespaced("", "v1", "Secret", "secrets"), secret).await;
+    plane.join("bare").await;
+    let condition = plane
+        .until("it is not ready", async || {
+            let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster("bare")).await?;
+            ready(&cluster).filter(|ready| ready["status"] == "False").cloned()
+        })
+        .await;
+    assert_eq!(condition["reason"], "StatusCollectionFailed");
+    let why = "the secret for cluster bare is missing a non-empty value for \"token\"";
+    assert_eq!(condition["message"], format!("failed to create a ClusterClient: {why}"));
+    plane.shutdown().await;
+}
+
+/// An event needs the UID of its object, which one that is in no control plane does not have.
+#[tokio::test(start_paused = true)]
+async fn a_member_gets_an_object_without_a_template() {
+    let plane = with_default_namespace().await;
+    let manifest = |name: &str, uid: &str| {
+        let annotations = json!({"resourcetemplate.karmada.io/uid": uid});
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "demo", "annotations": annotations}})
+    };
+    let manifests = [manifest("made", ""), manifest("known", "u1")];
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"name": "both", "namespace": "karmada-es-m1"}, "spec": {"workload": {"manifests": manifests}}});
+    plane.create(Work::api_resource(), work).await;
+    plane
+        .until("there is an event", async || {
+            (!messages_of(&plane, "SyncSucceed", "known").await.is_empty()).then_some(())
+        })
+        .await;
+    plane.settle().await;
+    let of_known = messages_of(&plane, "SyncSucceed", "known").await;
+    assert_eq!(of_known, ["Successfully applied resource(demo/known) to cluster m1"]);
+    assert_eq!(messages_of(&plane, "SyncSucceed", "made").await, Vec::<String>::new());
+    plane.shutdown().await;
+}
+
+/// A healthy member whose discovery fails: its API enablements stay, and are no longer reported as complete.
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_discovery_fails() {
+    let plane = with_default_namespace().await;
+    let complete = async |status: &str| {
+        let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await?;
+        let conditions = cluster["status"]["conditions"].as_array()?;
+        let found = conditions.iter().find(|it| it["type"] == "CompleteAPIEnablements" && it["status"] == status)?;
+        Some((cluster["status"]["apiEnablements"].as_array()?.clone(), found.clone()))
+    };
+    let (before, _) = plane.until("it is complete", async || complete("True").await).await;
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+        (sent.server == "m1" && ["/api", "/apis"].contains(&&*sent.path)).then_some(StatusCode::INTERNAL_SERVER_ERROR)
+    })));
+    let (kept, condition) = plane.until("it is incomplete", async || complete("False").await).await;
+    assert_eq!(kept, before);
+    assert_eq!(condition["reason"], "Partial");
+    let message = format!("might collect partial APIEnablements({}) from the cluster", before.len());
+    assert_eq!(condition["message"], message);
+    plane.network.set_answers(None);
+    plane.until("it is complete again", async || complete("True").await).await;
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_written() {
     let plane = with_default_namespace().await;
