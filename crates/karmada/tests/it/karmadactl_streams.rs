@@ -216,7 +216,7 @@ async fn logs_are_copied() {
         .check(
             "logs -C m1",
             expect![[r#"
-        E|error: expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
+        E|error: expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER)'.
         E|POD or TYPE/NAME is a required argument for the logs command
         E|Usage: karmadactl logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) [options]
         E|See 'karmadactl logs --help' for usage.
@@ -267,6 +267,38 @@ async fn commands_run_and_their_exit_code_is_ours() {
         O|container=nginx&stdout=true&stderr=true
         E|to stderr
         rc=0
+    "#]],
+        )
+        .await;
+    fleet
+        .check(
+            "attach pod web -c nginx -s members --cluster m1",
+            expect![[r#"
+        O|container=nginx&stdout=true&stderr=true
+        E|to stderr
+        rc=0
+    "#]],
+        )
+        .await;
+    fleet
+        .check(
+            "attach a b c -s members --cluster m1",
+            expect![[r#"
+        E|error: expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw 3: [a b c]
+        E|Usage: karmadactl attach (POD | TYPE/NAME) -c CONTAINER [options]
+        E|See 'karmadactl attach --help' for usage.
+        rc=1
+    "#]],
+        )
+        .await;
+    fleet
+        .check(
+            "exec web date -s members --cluster m1",
+            expect![[r#"
+        E|error: exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead
+        E|Usage: karmadactl exec (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) -- COMMAND [args...] [options]
+        E|See 'karmadactl exec --help' for usage.
+        rc=1
     "#]],
         )
         .await;

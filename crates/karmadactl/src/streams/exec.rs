@@ -63,7 +63,7 @@ pub struct ExecArgs {
 
 #[derive(Args)]
 pub struct AttachArgs {
-    /// POD or TYPE/NAME
+    /// POD, TYPE/NAME or TYPE NAME
     args: Vec<String>,
     #[command(flatten)]
     stream: StreamArgs,
@@ -71,6 +71,10 @@ pub struct AttachArgs {
 
 pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
+        if args.command.is_empty() && args.args.len() > 1 {
+            let text = "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead";
+            return Err(Error::arguments(text));
+        }
         if args.command.is_empty() {
             return Err(Error::arguments("you must specify at least one command for the container"));
         }
@@ -87,13 +91,18 @@ pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Resul
 
 pub fn attach<'a>(context: &'a Context, args: &'a AttachArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let [pod] = args.args.as_slice() else {
-            return Err(Error::arguments(match args.args.len() {
-                0 => "at least 1 argument is required for attach".to_owned(),
-                count => format!("expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {count}"),
-            }));
+        let pod = match args.args.as_slice() {
+            [] => return Err(Error::arguments("at least 1 argument is required for attach")),
+            [pod] => pod.clone(),
+            [type_, name] => format!("{type_}/{name}"),
+            more => {
+                let (count, words) = (more.len(), more.join(" "));
+                return Err(Error::arguments(format!(
+                    "expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {count}: [{words}]"
+                )));
+            }
         };
-        run(context, &args.stream, pod, None).await
+        run(context, &args.stream, &pod, None).await
     })
 }
 

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 
 use clap::Args;
+use clap::builder::ArgPredicate;
 use client::Client;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -14,10 +15,11 @@ use crate::objects::flags;
 use crate::requests;
 use crate::scope::OperationScope;
 use crate::{Context, servers};
+use apimachinery::go_time;
 use apimachinery::url::{Query, segment};
 
-/// With a selector, kubectl prints this many lines of each pod.
-const SELECTED_TAIL: i64 = 10;
+const USAGE: &str = "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER)'.\n\
+                     POD or TYPE/NAME is a required argument for the logs command";
 
 #[derive(Args)]
 pub struct LogsArgs {
@@ -72,7 +74,12 @@ pub struct LogsArgs {
     #[arg(long, default_value = "")]
     since_time: String,
     /// Print this many of the last lines; all when -1, and 10 with a selector.
-    #[arg(long, default_value_t = -1, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        default_value_t = -1,
+        default_value_ifs([("selector", ArgPredicate::Equals("".into()), "-1"), ("selector", ArgPredicate::IsPresent, "10")]),
+        allow_negative_numbers = true
+    )]
     tail: i64,
     /// Print the time of each line.
     #[arg(long)]
@@ -123,18 +130,24 @@ fn check(args: &LogsArgs) -> Result<Query, Error> {
         return refused("must specify a cluster");
     }
     match (args.args.len(), args.selector.is_empty()) {
-        (0, true) => {
-            return Err(Error::arguments(
-                "expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\nPOD or TYPE/NAME is a required argument for the logs command",
-            ));
-        }
         (0, false) | (1..=2, true) => {}
-        (_, false) => return refused("only a selector (-l) or a POD name is allowed"),
-        _ => return Err(Error::arguments("expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.")),
+        (1..=2, false) => return Err(Error::arguments("only a selector (-l) or a POD name is allowed")),
+        _ => return Err(Error::arguments(USAGE)),
+    }
+    if let Some(problem) = go_time::rfc3339_error(&args.since_time).filter(|_| !args.since_time.is_empty()) {
+        return refused(&problem);
     }
     let has_since = !matches!(args.since.as_str(), "" | "0s" | "0");
     if has_since && !args.since_time.is_empty() {
         return refused("at most one of `sinceTime` or `sinceSeconds` may be specified");
+    }
+    let inline = args.args.get(1);
+    let container = inline.unwrap_or(&args.container);
+    if args.all_containers && !container.is_empty() {
+        return refused(&format!("--all-containers=true should not be specified with container name {container}"));
+    }
+    if inline.is_some() && !args.container.is_empty() {
+        return refused("only one of -c or an inline [CONTAINER] arg is allowed");
     }
     if args.tail < -1 {
         return refused("--tail must be greater than or equal to -1");
@@ -144,8 +157,10 @@ fn check(args: &LogsArgs) -> Result<Query, Error> {
     }
     flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
     let switch = |on: bool| on.then_some("true");
-    let tail = if args.tail < 0 && !args.selector.is_empty() && !args.follow { SELECTED_TAIL } else { args.tail };
     let seconds = flags::duration("--since", &args.since)?.as_secs_f64().ceil();
+    if args.since.starts_with('-') {
+        return refused("--since must be greater than 0");
+    }
     let number = |is_set: bool, number: String| is_set.then_some(number);
     Ok(Query::default()
         .with_some("follow", switch(args.follow))
@@ -154,7 +169,7 @@ fn check(args: &LogsArgs) -> Result<Query, Error> {
         .with_some("insecureSkipTLSVerifyBackend", switch(args.insecure_skip_tls_verify_backend))
         .with_some("sinceSeconds", number(has_since, format!("{seconds:.0}")).as_deref())
         .with_some("sinceTime", Some(&args.since_time))
-        .with_some("tailLines", number(tail >= 0, tail.to_string()).as_deref())
+        .with_some("tailLines", number(args.tail >= 0, args.tail.to_string()).as_deref())
         .with_some("limitBytes", number(args.limit_bytes > 0, args.limit_bytes.to_string()).as_deref()))
 }
 
@@ -288,11 +303,26 @@ mod tests {
             ("web -C m1", ""),
             ("web -C m1 -f --tail=5", "?follow=true&tailLines=5"),
             ("-l a=b -C m1", "?tailLines=10"),
+            ("-l a=b -f -C m1", "?follow=true&tailLines=10"),
+            ("-l a=b -C m1 --tail=-1", ""),
+            ("web -C m1 --since-time=2026-01-01T00:00:00Z", "?sinceTime=2026-01-01T00%3A00%3A00Z"),
             ("web -C m1 --since=1m -p --timestamps", "?previous=true&timestamps=true&sinceSeconds=60"),
             ("web -C m1 --limit-bytes=7", "?limitBytes=7"),
             ("web", "must specify a cluster"),
             ("web -l a=b -C m1", "only a selector (-l) or a POD name is allowed"),
+            ("web side other -C m1", USAGE),
+            ("-C m1", USAGE),
             ("web -C m1 --tail=-2", "--tail must be greater than or equal to -1"),
+            ("web -C m1 --since=-1m", "--since must be greater than 0"),
+            ("web side -C m1 -c side", "only one of -c or an inline [CONTAINER] arg is allowed"),
+            (
+                "web side -C m1 --all-containers",
+                "--all-containers=true should not be specified with container name side",
+            ),
+            (
+                "web -C m1 --since-time=x",
+                "parsing time \"x\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"x\" as \"2006\"",
+            ),
         ] {
             assert_eq!(query(line), expected, "{line}");
         }
