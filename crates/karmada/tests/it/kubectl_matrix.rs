@@ -114,7 +114,10 @@ impl<'a> Session<'a> {
             (self.namespace.clone(), "$NS".to_owned()),
             (root.join("work").to_string_lossy().into_owned(), "$PWD".to_owned()),
         ]);
-        (normalise(&String::from_utf8_lossy(&output.stdout), &names), output.status.code().unwrap_or(-1))
+        let output_text = normalise(&String::from_utf8_lossy(&output.stdout), &names);
+        // Newer kubectls print the namespace of a deleted object.
+        let output_text = output_text.replace(" from $NS namespace", "");
+        (output_text, output.status.code().unwrap_or(-1))
     }
 
     #[expect(clippy::disallowed_methods, reason = "another process is watched: time is real here")]

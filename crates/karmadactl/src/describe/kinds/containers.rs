@@ -64,7 +64,9 @@ fn basics(lines: &mut Lines, container: &Value, status: Option<&Value>) {
     let list = |field: &str| {
         let shown = |port: &&Value| {
             let protocol = port["protocol"].as_str().unwrap_or("TCP");
-            format!("{}/{protocol}", port[field].as_i64().unwrap_or_default())
+            let name = port["name"].as_str().filter(|name| !name.is_empty());
+            let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+            format!("{}/{protocol}{name}", port[field].as_i64().unwrap_or_default())
         };
         let shown: Vec<String> = ports.iter().map(shown).collect();
         if shown.is_empty() { "<none>".to_owned() } else { shown.join(", ") }

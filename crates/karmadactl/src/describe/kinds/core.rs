@@ -111,6 +111,9 @@ fn ports(lines: &mut Lines, spec: &Value, related: &Related) {
         let (number, protocol) = (values(&port["port"]), text(&port["protocol"]));
         lines.text(0, &format!("Port:\t{name}\t{number}/{protocol}"));
         lines.text(0, &format!("TargetPort:\t{}/{protocol}", values(&port["targetPort"])));
+        if let Some(application) = port["appProtocol"].as_str() {
+            lines.text(0, &format!("AppProtocol:\t{application}"));
+        }
         if let Some(node) = port["nodePort"].as_i64().filter(|it| *it > 0) {
             lines.text(0, &format!("NodePort:\t{name}\t{node}/{protocol}"));
         }

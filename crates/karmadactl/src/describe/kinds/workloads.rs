@@ -142,6 +142,7 @@ pub fn cron_job(lines: &mut Lines, object: &Value) {
     let suspended = spec["suspend"].as_bool();
     let suspended = suspended.map_or("<unset>", |it| if it { "True" } else { "False" });
     lines.text(0, &format!("Suspend:\t{suspended}"));
+    lines.text(0, &format!("Time Zone:\t{}", spec["timeZone"].as_str().unwrap_or("<unset>")));
     lines.text(0, &format!("Successful Job History Limit:\t{}", set(&spec["successfulJobsHistoryLimit"])));
     lines.text(0, &format!("Failed Job History Limit:\t{}", set(&spec["failedJobsHistoryLimit"])));
     let deadline = spec["startingDeadlineSeconds"].as_i64();
