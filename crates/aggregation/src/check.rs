@@ -44,6 +44,22 @@ pub fn api_services() -> ApiResource {
     ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices")
 }
 
+/// The pauses between the checks of a server: short ones once it fails, so that a restart is over soon for clients.
+#[derive(Debug, Default)]
+struct Pauses {
+    failures: u32,
+}
+
+impl Pauses {
+    fn after(&mut self, is_available: bool) -> Duration {
+        self.failures = if is_available { 0 } else { self.failures.saturating_add(1) };
+        match self.failures.checked_sub(1) {
+            None => PERIOD,
+            Some(doublings) => RETRY.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(PERIOD),
+        }
+    }
+}
+
 /// A response that was read completely.
 struct Read {
     code: StatusCode,
@@ -60,7 +76,7 @@ impl Aggregation {
         remote: Arc<Remote>,
         stop: CancellationToken,
     ) {
-        let mut pause = RETRY;
+        let mut pauses = Pauses::default();
         let mut checks = 0;
         loop {
             let seen = self.changes.get();
@@ -68,11 +84,10 @@ impl Aggregation {
                 let (verdict, list) = self.examine(&server, &remote).await;
                 if verdict.is_available() {
                     self.keep(&remote, &list);
-                    pause = PERIOD;
                 } else {
                     self.stale(&remote);
-                    pause = (pause * 2).min(PERIOD);
                 }
+                let pause = pauses.after(verdict.is_available());
                 self.report(&server, &client, &remote, &verdict).await;
                 if verdict.is_available() && checks % CHECKS_PER_DOCUMENT == 0 {
                     self.read_openapi(&server, &remote).await;
@@ -80,7 +95,7 @@ impl Aggregation {
                 checks = if verdict.is_available() { checks.wrapping_add(1) } else { 0 };
                 tokio::select! {
                     biased;
-                    _ = self.changes.wait_for(|now| *now > seen) => pause = RETRY,
+                    _ = self.changes.wait_for(|now| *now > seen) => pauses = Pauses::default(),
                     () = tokio::time::sleep(pause) => {}
                 }
             };
@@ -243,4 +258,18 @@ async fn read(client: &Client, path: &str, accept: &str, tag: Option<&str>, limi
 /// Not an `async fn`, so that the types of the body do not become part of the caller's task.
 fn whole(body: transport::Body, limit: usize) -> BoxFuture<'static, Result<Bytes, transport::BoxError>> {
     Box::pin(Limited::new(body, limit).collect().map(|whole| whole.map(http_body_util::Collected::to_bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_fails_is_checked_again_soon() {
+        let mut pauses = Pauses::default();
+        let mut after = |outcomes: &[bool]| outcomes.iter().map(|it| pauses.after(*it).as_secs()).collect::<Vec<_>>();
+        assert_eq!(after(&[true, true, false, false, false, true]), [30, 30, 1, 2, 4, 30]);
+        assert_eq!(after(&[false; 7]), [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(after(&[false; 40]).last(), Some(&30));
+    }
 }
