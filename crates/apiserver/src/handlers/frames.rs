@@ -22,7 +22,8 @@ const TOGETHER: usize = 32 << 10;
 
 /// The frames of a watch as the body sends them.
 pub(super) fn stream(events: WatchStream, frames: Frames) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
-    futures::stream::unfold((events, Box::new(frames)), async |(mut events, mut frames)| {
+    // The end may be read behind the last events; it is read again for the end of the body.
+    futures::stream::unfold((events.fuse(), Box::new(frames)), async |(mut events, mut frames)| {
         let mut out = Vec::new();
         frames.count_and_put(events.next().await?, &mut out);
         while out.len() < TOGETHER

@@ -236,6 +236,19 @@ async fn a_shutdown_is_announced_before_requests_are_refused_and_watches_end() {
     rig.connection.await.expect("no panic").expect("GOAWAY, then an orderly end");
 }
 
+#[tokio::test]
+async fn a_watch_that_ends_together_with_its_last_event_ends_in_order() {
+    let mut rig = Rig::new(None).await;
+    assert_eq!(rig.call("POST", CM, "t", &config_map("a")).await.0, 201);
+    rig.server.end_watches();
+    let watch = rig.open("GET", &format!("{CM}?watch=1&resourceVersion=0"), "t", "").await.into_body();
+    let events = watch.collect().await.expect("an orderly end").to_bytes();
+    assert_eq!(events.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count(), 1);
+    rig.stop.cancel();
+    rig.serving.await.expect("no panic");
+    rig.connection.await.expect("no panic").expect("GOAWAY, then an orderly end");
+}
+
 #[tokio::test(start_paused = true)]
 async fn watches_end_one_after_another_within_the_grace_period() {
     let (server, client) = crate::objects::server().await;
