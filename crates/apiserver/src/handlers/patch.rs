@@ -22,7 +22,14 @@ use crate::wire::warnings;
 
 /// The media type of server-side apply.
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
-const JSON_PATCH: &str = "application/json-patch+json";
+
+/// How a patch is written, other than as an apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Merge,
+    Strategic,
+}
 
 enum Document {
     Json(JsonPatch),
@@ -82,8 +89,10 @@ impl Call<'_> {
         if body::media_type(self.headers) == APPLY {
             return self.apply(body).await;
         }
+        // First: clients that are refused an apply in CBOR for its media type send YAML next, whatever the options.
+        let form = self.patch_form()?;
         let options = self.write_options(Write::Patch)?;
-        let patch = self.read_patch(body, options.field_validation).await?;
+        let patch = self.read_patch(body, form, options.field_validation).await?;
         if let Document::Merge(document) = &patch.document
             && patch.duplicates.is_empty()
             && !options.dry_run
@@ -193,9 +202,14 @@ impl Call<'_> {
         Ok(new)
     }
 
-    pub(super) async fn read_patch(&self, body: Body, validation: FieldValidation) -> Result<Patch, Status> {
+    pub(super) async fn read_patch(
+        &self,
+        body: Body,
+        form: Form,
+        validation: FieldValidation,
+    ) -> Result<Patch, Status> {
         if let Some(draft) = self.draft.and_then(Draft::take) {
-            return self.drafted_patch(draft);
+            return drafted_patch(form, draft);
         }
         let bytes = body::read(body).await?;
         let (tree, mut duplicates) = strict::decode_reporting_duplicates(&bytes).map_or_else(
@@ -205,61 +219,32 @@ impl Call<'_> {
         if validation == FieldValidation::Ignore {
             duplicates.clear();
         }
-        if body::media_type(self.headers) == JSON_PATCH {
+        if form == Form::Json {
             if validation != FieldValidation::Ignore {
                 duplicates = duplicate_and_unknown_members(duplicates, &bytes);
             }
             let document = Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?);
             return Ok(Patch { document, duplicates });
         }
-        Ok(Patch { document: self.object_patch(tree)?, duplicates })
+        Ok(Patch { document: object_patch(form, tree)?, duplicates })
     }
 
-    /// A patch that was never encoded.
-    fn drafted_patch(&self, mut draft: Value) -> Result<Patch, Status> {
-        let document = if body::media_type(self.headers) == JSON_PATCH {
-            Document::Json(json_patch::from_value(&draft).map_err(|e| e.to_status())?)
-        } else {
-            let tree = strict::adopt_untyped(&mut draft).map(|()| draft);
-            self.object_patch(tree.map_err(|why| why.to_string()))?
-        };
-        Ok(Patch { document, duplicates: Vec::new() })
-    }
-
-    /// A patch that is an object, or the refusal of its media type.
-    fn object_patch(&self, tree: Result<Value, String>) -> Result<Document, Status> {
-        let object = || -> Result<Value, Status> {
-            let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
-            match go_json::type_name(&patch) {
-                "object" | "null" => Ok(patch),
-                other => Err(Status::bad_request(format!(
-                    "error decoding patch: json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
-                ))),
-            }
-        };
-        // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
-        Ok(match body::media_type(self.headers) {
-            "application/merge-patch+json" => match object()? {
-                Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
-                patch => Document::Merge(patch),
-            },
-            "application/strategic-merge-patch+json" if !self.resource.info.custom => match object()? {
-                // A no-op.
-                Value::Null => Document::Strategic(json!({})),
-                patch => Document::Strategic(patch),
-            },
-            _ if self.resource.info.custom => {
-                return Err(Status::failure(
-                    StatusReason::UnsupportedMediaType,
-                    "the body of the request was in an unknown format - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-                ));
-            }
-            _ => {
-                return Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
-                    .with_details(apimachinery::status::StatusDetails::default()));
-            }
-        })
+    /// The form of the patch, or the refusal of its media type.
+    pub(super) fn patch_form(&self) -> Result<Form, Status> {
+        let is_custom = self.resource.info.custom;
+        match body::media_type(self.headers) {
+            "application/json-patch+json" => Ok(Form::Json),
+            "application/merge-patch+json" => Ok(Form::Merge),
+            // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
+            "application/strategic-merge-patch+json" if !is_custom => Ok(Form::Strategic),
+            _ if is_custom => Err(Status::failure(
+                StatusReason::UnsupportedMediaType,
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+            _ => Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
+                .with_details(apimachinery::status::StatusDetails::default())),
+        }
     }
 
     /// Server-side apply; creates a missing object.
@@ -389,6 +374,31 @@ impl PatchedMismatch {
             Self::Kind(why) => patch_invalid(shown, why),
             Self::Type(wrong) => patch_invalid(shown, wrong.decoder),
         }
+    }
+}
+
+/// A patch that was never encoded.
+fn drafted_patch(form: Form, mut draft: Value) -> Result<Patch, Status> {
+    let document = if form == Form::Json {
+        Document::Json(json_patch::from_value(&draft).map_err(|e| e.to_status())?)
+    } else {
+        let tree = strict::adopt_untyped(&mut draft).map(|()| draft);
+        object_patch(form, tree.map_err(|why| why.to_string()))?
+    };
+    Ok(Patch { document, duplicates: Vec::new() })
+}
+
+/// A patch that is an object.
+fn object_patch(form: Form, tree: Result<Value, String>) -> Result<Document, Status> {
+    let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
+    match (go_json::type_name(&patch), form) {
+        ("null", Form::Strategic) => Ok(Document::Strategic(json!({}))),
+        ("null", _) => Err(Status::bad_request("Invalid JSON Patch")),
+        ("object", Form::Strategic) => Ok(Document::Strategic(patch)),
+        ("object", _) => Ok(Document::Merge(patch)),
+        (other, _) => Err(Status::bad_request(format!(
+            "error decoding patch: json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
+        ))),
     }
 }
 

@@ -61,6 +61,9 @@ impl Call<'_> {
             _ if is_apply => (Write::Apply, "apply"),
             _ => (Write::Patch, "patch"),
         };
+        if write == Write::Patch {
+            self.patch_form()?;
+        }
         let options = self.write_options(write)?;
         let validation = options.field_validation;
         let mut warnings = Vec::new();
@@ -81,7 +84,7 @@ impl Call<'_> {
                 Change::Apply { configuration, force: options.force }
             }
             // The patch types depend on the resource.
-            _ => Change::Patch(self.read_patch(body, validation).await?, validation),
+            _ => Change::Patch(self.read_patch(body, self.patch_form()?, validation).await?, validation),
         };
         let findings = parking_lot::Mutex::new(warnings);
         let changed = self

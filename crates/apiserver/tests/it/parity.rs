@@ -103,6 +103,14 @@ async fn malformed_requests_get_upstreams_messages() {
              application/json, application/yaml, application/vnd.kubernetes.protobuf",
         ),
         ("PATCH", &a, json, "{}", "415 UnsupportedMediaType 415: Unsupported Media Type"),
+        // client-go that prefers CBOR repeats an apply in YAML after this refusal.
+        (
+            "PATCH",
+            &format!("{a}?force=true&fieldManager=m"),
+            &[("content-type", "application/apply-patch+cbor")],
+            "\u{1}",
+            "415 UnsupportedMediaType 415: Unsupported Media Type",
+        ),
         (
             "POST",
             CM,
