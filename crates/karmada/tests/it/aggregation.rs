@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use pki::{Authority, ServerNames};
 use world::World;
 
-use crate::process::Karmada;
+use crate::process::{Karmada, eventually};
 
 struct Aggregated(Child);
 
@@ -93,4 +93,90 @@ fn kubectl_uses_an_aggregated_api_server() {
     text(&karmada.kubectl(&["delete", "apiservice", "v1.notes.example"]));
     let unknown = karmada.kubectl(&["get", "--raw", "/apis/notes.example/v1"]);
     assert!(!unknown.status.success(), "{unknown:?}");
+}
+
+/// A control plane, and behind it an API server with a custom resource.
+fn behind(directory: &Path) -> (Karmada, Karmada) {
+    let front = Karmada::up(&directory.join("front"));
+    let path = "jsonpath={.data.requestheader-client-ca-file}";
+    let authority =
+        front.ok(&["get", "configmap", "-n", "kube-system", "extension-apiserver-authentication", "-o", path]);
+    let file = directory.join("front-proxy-ca.pem");
+    std::fs::write(&file, authority).expect("written");
+    let trust = format!("--requestheader-client-ca-file={}", file.display());
+    let back = Karmada::apiserver_with(&directory.join("back"), &[&trust]);
+    let create = |server: &Karmada, name: &str, text: &str| {
+        let file = directory.join(name);
+        std::fs::write(&file, text).expect("written");
+        server.ok(&["create", "--validate=false", "-f", file.to_str().expect("a path")]);
+    };
+    create(
+        &back,
+        "definition.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gadgets.ext.example}\n\
+         spec:\n  group: ext.example\n  scope: Namespaced\n  names: {plural: gadgets, singular: gadget, kind: Gadget}\n  \
+         versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n",
+    );
+    back.ok(&["wait", "--for=condition=Established", "crd/gadgets.ext.example", "--timeout=30s"]);
+    let url = back.ok(&["config", "view", "-o", "jsonpath={.clusters[0].cluster.server}"]);
+    let port = url.rsplit(':').next().expect("a port");
+    create(
+        &front,
+        "service.yaml",
+        &format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{name: ext, namespace: default}}\n\
+             spec: {{type: ExternalName, externalName: localhost}}\n---\n\
+             apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {{name: v1.ext.example}}\n\
+             spec:\n  group: ext.example\n  version: v1\n  groupPriorityMinimum: 1000\n  versionPriority: 15\n  \
+             insecureSkipTLSVerify: true\n  service: {{name: ext, namespace: default, port: {port}}}\n"
+        ),
+    );
+    front.ok(&["wait", "--for=condition=Available", "apiservice/v1.ext.example", "--timeout=30s"]);
+    (front, back)
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn objects_of_aggregated_servers_are_collected_with_their_owners() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (front, _back) = behind(directory.path());
+    let create = |kind: &str, name: &str, owner: Option<&str>| {
+        let api = if kind == "Gadget" { "ext.example/v1" } else { "v1" };
+        let owners = owner.map(|owner| {
+            let path = "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}";
+            let found = front.ok(&["get", owner, "-o", path]);
+            let [api, kind, name, uid] = found.split(' ').collect::<Vec<_>>()[..] else { panic!("{found}") };
+            format!("[{{apiVersion: {api}, kind: {kind}, name: {name}, uid: {uid}, blockOwnerDeletion: true}}]")
+        });
+        let owners = owners.unwrap_or_else(|| "[]".to_owned());
+        let text = format!(
+            "apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}, namespace: default, ownerReferences: {owners}}}\n"
+        );
+        let file = directory.path().join(format!("{name}.yaml"));
+        std::fs::write(&file, text).expect("written");
+        front.ok(&["create", "--validate=false", "-f", file.to_str().expect("a path")]);
+    };
+    let gone = |object: &str| {
+        eventually(object, || {
+            let output = front.kubectl(&["get", object]);
+            match String::from_utf8_lossy(&output.stderr).contains("NotFound") {
+                true => Ok(()),
+                false => Err(format!("{output:?}")),
+            }
+        });
+    };
+    create("Gadget", "a", None);
+    create("ConfigMap", "of-a", Some("gadget/a"));
+    front.ok(&["delete", "gadget", "a", "--cascade=foreground", "--timeout=60s"]);
+    gone("configmap/of-a");
+
+    create("ConfigMap", "b", None);
+    create("Gadget", "of-b", Some("configmap/b"));
+    front.ok(&["delete", "configmap", "b"]);
+    gone("gadget/of-b");
+
+    create("ConfigMap", "c", None);
+    create("Gadget", "of-c", Some("configmap/c"));
+    front.ok(&["delete", "configmap", "c", "--cascade=orphan", "--timeout=60s"]);
+    assert_eq!(front.ok(&["get", "gadget", "of-c", "-o", "jsonpath={.metadata.ownerReferences}"]), "");
 }

@@ -1,5 +1,5 @@
-//! Updates the graph: from the server's change stream if it is in this process, else from a metadata watch of each
-//! deletable resource.
+//! Updates the graph: from the server's change stream if it is in this process (and from [`aggregated`]), else from a
+//! metadata watch of each deletable resource.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use controller_runtime::{Backoff, Event, Failures, Informer, Selection};
 use futures::StreamExt;
 use transport::{Change, ChangeStream, Changes};
 
-use super::Collector;
 use super::graph::Graph;
+use super::{Collector, aggregated};
 use crate::context::Context;
 use crate::running::Starting;
 
@@ -23,18 +23,21 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often a remote server's discovery is read, as upstream.
-const REDISCOVERY: Duration = Duration::from_secs(30);
+pub(super) const REDISCOVERY: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(context: Context, collector: Arc<Collector>, starting: Starting) {
     let stop = context.stop.clone();
     let follow = async {
         if context.client.is_in_process() {
-            follow_changes(&context, &collector, starting).await;
+            // Neither ends.
+            tokio::join!(follow_changes(&context, &collector, starting), aggregated::follow(&context, &collector));
         } else {
             follow_resources(&context, &collector, starting).await;
         }
     };
     stop.run_until_cancelled(follow).await;
+    // Their handlers hold the collector, which holds them.
+    collector.aggregated.stop();
 }
 
 async fn follow_changes(context: &Context, collector: &Collector, starting: Starting) {
@@ -129,7 +132,7 @@ pub(super) fn place(resource: &ApiResource) -> Arc<str> {
     format!("{group}/{}", resource.plural).into()
 }
 
-fn watch_one(context: &Context, collector: &Arc<Collector>, resource: &ApiResource) -> Informer {
+pub(super) fn watch_one(context: &Context, collector: &Arc<Collector>, resource: &ApiResource) -> Informer {
     let metadata = Selection { metadata_only: true, ..Selection::default() };
     let (client, world, stop) = (context.client.clone(), context.informers.world().clone(), context.stop.child_token());
     let informer = Informer::start(client, resource.clone(), metadata, world, stop);
@@ -155,6 +158,8 @@ impl Collector {
             }
         }
         *self.graph.lock() = graph;
+        self.aggregated.begin(&changes.initial);
+        self.aggregated.put_all(&self.graph);
         self.open();
         changes.following
     }
@@ -167,6 +172,7 @@ impl Collector {
     }
 
     fn take(&self, change: &Change) {
+        self.aggregated.note(change);
         if IGNORED.contains(&&*change.resource) {
             return;
         }

@@ -61,30 +61,24 @@ pub(super) async fn forget(context: &Context, node: &Node, owners: &[&str]) -> R
     write(context, node, json!({ "ownerReferences": kept })).await
 }
 
-/// Reads all dependents of an owner from the server; `None` when the graph is known to be as recent as the owner (a
-/// server in this process reports all changes in order). A dependent that is missed here would be deleted after its
-/// owner.
-pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option<Vec<Node>>> {
-    if context.client.is_in_process() {
-        return Ok(None);
-    }
-    let discovery = context.mapper.refresh().await?;
-    if let Some(failed) = discovery.failed.first() {
-        return Err(Error::NotServed(failed.to_string()));
-    }
+/// Reads the dependents of an owner from the server. The graph is known to be as recent as the owner if the server is in
+/// this process, because it reports all changes in order: then only `aggregated` resources are read. A dependent that is
+/// missed would be deleted after its owner.
+pub(super) async fn dependents(context: &Context, owner: &Node, aggregated: &[ApiResource]) -> Result<Vec<Node>> {
+    let resources = if context.client.is_in_process() { aggregated.to_vec() } else { followed(context).await? };
     let own = owner.object.uid();
     let namespace = owner.object.namespace();
     let mut dependents = Vec::new();
-    for found in discovery.preferred().into_iter().filter(|found| follow::is_followed(found)) {
+    for resource in resources {
         // References across namespaces are invalid.
-        if namespace.is_some() && !found.resource.namespaced {
+        if namespace.is_some() && !resource.namespaced {
             continue;
         }
         let mut options = ListOptions { limit: PAGE, metadata_only: true, ..ListOptions::default() };
         loop {
-            let page = context.client.list(&found.resource, namespace, &options).await?;
+            let page = context.client.list(&resource, namespace, &options).await?;
             let owned = |object: &Arc<Object>| object.owner_references().iter().any(|owner| owner.uid == own);
-            let node = |object| Node { resource: follow::place(&found.resource), object };
+            let node = |object| Node { resource: follow::place(&resource), object };
             dependents.extend(page.items.into_iter().filter(owned).map(node));
             if page.continue_token.is_empty() {
                 break;
@@ -92,7 +86,17 @@ pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option
             options.continue_token = Some(page.continue_token);
         }
     }
-    Ok(Some(dependents))
+    Ok(dependents)
+}
+
+/// All resources whose objects are collected.
+async fn followed(context: &Context) -> Result<Vec<ApiResource>> {
+    let discovery = context.mapper.refresh().await?;
+    if let Some(failed) = discovery.failed.first() {
+        return Err(Error::NotServed(failed.to_string()));
+    }
+    let followed = discovery.preferred().into_iter().filter(|found| follow::is_followed(found));
+    Ok(followed.map(|found| found.resource.clone()).collect())
 }
 
 /// Reads a dependent again and removes its reference to an owner.

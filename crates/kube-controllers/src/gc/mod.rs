@@ -5,6 +5,7 @@
 //! the server. An owner counts as absent when the server returns NotFound for it, or an object with another UID. An owner
 //! that cannot be read, because its kind is not served for instance, keeps the object unless its deletion was observed.
 
+mod aggregated;
 mod follow;
 mod graph;
 mod live;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::running::Starting;
+use aggregated::Aggregated;
 use graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, awaits_dependents, orphans_dependents, uid};
 use verdict::{Owner, Verdict, verdict};
 use world::Level;
@@ -35,6 +37,8 @@ struct Collector {
     queue: Arc<WorkQueue<Uid>>,
     /// Whether the graph is complete.
     complete: Level<bool>,
+    /// The part of the graph that a server in this process does not store.
+    aggregated: Aggregated,
 }
 
 pub(crate) async fn run(context: Context, starting: Starting) {
@@ -93,10 +97,10 @@ impl Collector {
 
     async fn orphan_dependents(&self, context: &Context, owner: &Node) -> Result<Next> {
         let own = owner.object.uid();
-        let dependents = match live::dependents(context, owner).await? {
-            Some(dependents) => dependents,
-            None => self.graph.lock().dependents(uid(own)).cloned().collect(),
-        };
+        let mut dependents = live::dependents(context, owner, &self.aggregated.resources()).await?;
+        if context.client.is_in_process() {
+            dependents.extend(self.graph.lock().dependents(uid(own)).cloned());
+        }
         let forget = |dependent: Node| async move { live::forget_owner(context, &dependent, own).await };
         let mut forgetting =
             futures::stream::iter(dependents.into_iter().map(forget)).buffer_unordered(ORPHANED_AT_ONCE);
