@@ -235,7 +235,7 @@ fn report(context: &Context, args: &DeleteArgs, plan: &Plan, item: &Item) {
 }
 
 fn confirmed(context: &Context, items: &[Item]) -> Result<bool, Error> {
-    context.print("You are about to delete the following resource(s):\n");
+    context.print(&format!("You are about to delete the following {} resource(s):\n", items.len()));
     items.iter().for_each(|item| context.print(&format!("{}\n", item.shown())));
     context.print("Do you want to continue? (y/N): ");
     let _ = std::io::stdout().flush();

@@ -88,7 +88,7 @@ impl Printer {
 
 /// The formats of commands that write, which have no columns.
 const ALLOWED: &str =
-    "go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,yaml";
+    "go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,kyaml,name,template,templatefile,yaml";
 
 fn is_known(format: &str) -> bool {
     let name = format.split('=').next().unwrap_or_default();

@@ -347,7 +347,7 @@ async fn apply_refuses_as_kubectl_does() {
         rc=1
     "#]]).await;
     desk.check("apply -f D/a.yaml -o bogus", expect![[r#"
-        E|error: unable to match a printer suitable for the output format "bogus", allowed formats are: go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,yaml
+        E|error: unable to match a printer suitable for the output format "bogus", allowed formats are: go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,kyaml,name,template,templatefile,yaml
         rc=1
     "#]]).await;
     desk.check(

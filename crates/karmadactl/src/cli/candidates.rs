@@ -262,7 +262,9 @@ impl Completion {
             "cascade" => words(&["background", "foreground", "orphan"]),
             "validate" => words(&["strict", "warn", "ignore"]),
             "type" => words(&["strategic", "merge", "json"]),
-            "output" => words(&["json", "yaml", "name", "wide", "jsonpath=", "go-template=", "custom-columns="]),
+            "output" => {
+                words(&["json", "yaml", "kyaml", "name", "wide", "jsonpath=", "go-template=", "custom-columns="])
+            }
             _ if known.is_some_and(names_file) => CompletionKind::Files,
             _ => CompletionKind::Nothing,
         };

@@ -29,8 +29,8 @@ pub struct GetArgs {
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long)]
     pub field_selector: Option<String>,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath, jsonpath-as-json, jsonpath-file, go-template,
-    /// go-template-file, template, templatefile, custom-columns, custom-columns-file).
+    /// Output format. One of: (wide, json, yaml, kyaml, name, jsonpath, jsonpath-as-json, jsonpath-file,
+    /// go-template, go-template-file, template, templatefile, custom-columns, custom-columns-file).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
     /// Template string or path to a template file, with -o=go-template and -o=go-template-file.

@@ -5,6 +5,7 @@
 
 mod args;
 mod fetch;
+mod kyaml;
 mod order;
 pub mod output;
 mod rows;

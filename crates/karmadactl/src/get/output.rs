@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::kyaml;
 use crate::error::{self, Error};
 use crate::go_template::{self, text};
 use crate::table::{Layout, printable};
@@ -16,6 +17,7 @@ pub enum Output {
     },
     Json,
     Yaml,
+    Kyaml,
     Name,
     JsonPath(Template),
     /// The values at the paths, as one list.
@@ -27,7 +29,7 @@ pub enum Output {
 
 /// The formats that take no table.
 pub const ALLOWED: &str = "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,\
-                           jsonpath-file,name,template,templatefile,wide,yaml";
+                           jsonpath-file,kyaml,name,template,templatefile,wide,yaml";
 
 impl Output {
     /// Parses a format whose template may be in a separate flag, as in `-o go-template --template '{{.kind}}'`.
@@ -37,7 +39,7 @@ impl Output {
     pub fn parse_with(format: &str, template: &str, allow_missing: bool) -> Result<Self, Error> {
         let joined = match (format, template) {
             (format, "") => format.to_owned(),
-            (format @ ("json" | "yaml" | "name" | "wide"), _) => format.to_owned(),
+            (format @ ("json" | "yaml" | "kyaml" | "name" | "wide"), _) => format.to_owned(),
             ("", template) => format!("go-template={template}"),
             (format, template) if !format.contains('=') => format!("{format}={template}"),
             (format, _) => format.to_owned(),
@@ -55,6 +57,7 @@ impl Output {
             "wide" => return Ok(Self::Table { wide: true }),
             "json" => return Ok(Self::Json),
             "yaml" => return Ok(Self::Yaml),
+            "kyaml" => return Ok(Self::Kyaml),
             "name" => return Ok(Self::Name),
             _ => {}
         }
@@ -92,7 +95,7 @@ impl Output {
 
     /// Whether `metadata.managedFields` is left out, unless a flag requires it. Templates see the whole object.
     pub fn hides_managed_fields(&self) -> bool {
-        matches!(self, Self::Json | Self::Yaml)
+        matches!(self, Self::Json | Self::Yaml | Self::Kyaml)
     }
 
     /// Leaves out the headings of columns.
@@ -114,6 +117,7 @@ impl Output {
             Self::Table { .. } => Ok(String::new()),
             Self::Json => Ok(indented(&objects.document())),
             Self::Yaml => Ok(apimachinery::yaml::to_string(&objects.document())),
+            Self::Kyaml => Ok(kyaml::to_string(&objects.document())),
             Self::Name => Ok(objects.items().iter().map(|object| format!("{}\n", name(object))).collect()),
             Self::JsonPath(template) => {
                 template.render_checked(&objects.document()).map_err(|e| Error::message(e.to_string()))
@@ -372,7 +376,7 @@ mod tests {
             "bogus",
             both(),
             &expect![[r#"
-                error: unable to match a printer suitable for the output format "bogus", allowed formats are: custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,wide,yaml
+                error: unable to match a printer suitable for the output format "bogus", allowed formats are: custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,kyaml,name,template,templatefile,wide,yaml
             "#]],
         );
         check(

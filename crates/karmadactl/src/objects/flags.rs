@@ -37,7 +37,7 @@ impl Files {
 /// How objects are printed after a write.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Printing {
-    /// Output format. One of: (json, yaml, name, go-template, go-template-file, template, templatefile, jsonpath,
+    /// Output format. One of: (json, yaml, kyaml, name, go-template, go-template-file, template, templatefile, jsonpath,
     /// jsonpath-as-json, jsonpath-file).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
