@@ -1,6 +1,7 @@
 //! KYAML, the dialect of YAML that kubectl prints from 1.34 on: braces, brackets and quoted texts, so that no value
 //! changes its type and no indentation has a meaning.
 
+use apimachinery::go_json::json_number;
 use serde_json::Value;
 
 /// Columns of one level.
@@ -16,7 +17,8 @@ pub fn to_string(value: &Value) -> String {
 
 fn put(out: &mut String, value: &Value, level: usize) {
     match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => out.push_str(&value.to_string()),
+        Value::Null | Value::Bool(_) => out.push_str(&value.to_string()),
+        Value::Number(number) => out.push_str(&json_number(number)),
         Value::String(text) if text.contains('\n') => put_lines(out, text, level + 1),
         Value::String(text) => put_quoted(out, text, "\t"),
         Value::Array(items) if items.is_empty() => out.push_str("[]"),
@@ -100,9 +102,16 @@ fn put_char(out: &mut String, c: char, tab: &str) {
         '\u{2028}' => out.push_str("\\L"),
         '\u{2029}' => out.push_str("\\P"),
         c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
-        c if c.is_control() || c == '\u{feff}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-        c => out.push(c),
+        c if is_printable(c) => out.push(c),
+        c if u32::from(c) > 0xffff => out.push_str(&format!("\\U{:08x}", u32::from(c))),
+        c => out.push_str(&format!("\\u{:04x}", u32::from(c))),
     }
+}
+
+/// Whether a terminal shows the character: formats, private characters and spaces other than the ordinary one are not.
+fn is_printable(c: char) -> bool {
+    // Behind another character, marks are not escaped.
+    c.is_ascii() || ['a', c].iter().collect::<String>().escape_debug().count() == 2
 }
 
 /// Whether a key needs no quotes: no parser of YAML may take it for anything but a text.
@@ -158,8 +167,8 @@ mod tests {
     fn values_are_written_as_kubectl_writes_them() {
         let value = json!({
             "apiVersion": "v1",
-            "data": {"a": "b", "lines": "one\n  two\n\n\"three\"", "ends": "x\n", "tab": "a\tb", "": "\u{1b}\\"},
-            "lists": {"mixed": [1, "a", {"b": null}, ["c"]], "nested": [{"a": 1}, []], "none": [], "empty": {}},
+            "data": {"a": "b", "lines": "one\n  two\n\n\"three\"", "ends": "x\n", "tab": "a\tb", "": "\u{1b}\\", "marks": "e\u{300}\u{200b}\u{ad}\u{e000}\u{e0001}\u{2003}"},
+            "lists": {"mixed": [1e20, "a", {"b": null}, ["c"]], "nested": [{"a": 1}, []], "none": [], "empty": {}},
             "keys": {"app.kubernetes.io/name": true, "no": 1.5, "0x1f": 2, "1e5": 3, "2026-01-02": 4, "2026-13-02": 5,
                      "a b": 6, "-a": 7, "1_000": 8, "é": 9, "a:b": 10, "a.": 11, "x1": 12},
         });
@@ -179,6 +188,7 @@ mod tests {
                    \n\
                    \"three\"\
                   ",
+                marks: "è\u200b\u00ad\ue000\U000e0001\u2003",
                 tab: "a	b",
               },
               keys: {
@@ -199,7 +209,7 @@ mod tests {
               lists: {
                 empty: {},
                 mixed: [
-                  1,
+                  100000000000000000000,
                   "a",
                   {
                     b: null,
