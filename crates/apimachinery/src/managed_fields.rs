@@ -20,6 +20,8 @@ mod typed;
 mod update;
 
 #[cfg(test)]
+mod empties;
+#[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;

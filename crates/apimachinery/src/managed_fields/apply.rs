@@ -136,9 +136,10 @@ fn apply_once(
     let mut merged = base.clone();
     merge::merge(&mut merged, patch, place, 0);
     let owners: Vec<&FieldSet> = std::iter::once(&named).chain(entries.iter().map(|entry| &entry.set)).collect();
-    merge::prune(&mut merged, &last, &owners, place);
+    let emptied = merge::prune(&mut merged, &last, &owners, place);
 
     let mut changes = Comparison::of(base, &merged, place);
+    changes.removed.subtract(&emptied);
     changes.subtract_recursively(context.reset_fields);
     yield_fields(&mut entries, changes, force)?;
     if *base != merged {

@@ -6,7 +6,8 @@ use super::path::PathElement;
 use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH, Node};
 
-/// The paths by which two documents differ. A path is in at most one of the sets.
+/// The paths by which two documents differ. A path is in one of the sets, except an item of a list whose key was or
+/// becomes that of several items: it is added and removed.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub added: FieldSet,
@@ -81,14 +82,15 @@ fn differing(old: Option<&Value>, new: Option<&Value>, place: Place<'_>, depth: 
     };
     let empty = Map::new();
     match (place.form(old), place.form(new)) {
-        // Null takes the form of the other side and is present: its replacement is not added, only the replacement's
-        // content is.
         (Form::Map(was), Form::Map(is)) => maps(was, is, place, depth, &mut result.below),
-        (Form::Map(was), Form::Null) => maps(was, &empty, place, depth, &mut result.below),
-        (Form::Null, Form::Map(is)) => maps(&empty, is, place, depth, &mut result.below),
         (Form::List(was), Form::List(is)) => lists(was, is, place, depth, &mut result.below),
-        (Form::List(was), Form::Null) => lists(was, &[], place, depth, &mut result.below),
-        (Form::Null, Form::List(is)) => lists(&[], is, place, depth, &mut result.below),
+        // Null takes the form of the other side and is present: its replacement is not added, only the replacement's
+        // content is. Without any content, it is the value itself that changes.
+        (Form::Map(was), Form::Null) if !was.is_empty() => maps(was, &empty, place, depth, &mut result.below),
+        (Form::Null, Form::Map(is)) if !is.is_empty() => maps(&empty, is, place, depth, &mut result.below),
+        (Form::List(was), Form::Null) if !was.is_empty() => lists(was, &[], place, depth, &mut result.below),
+        (Form::Null, Form::List(is)) if !is.is_empty() => lists(&[], is, place, depth, &mut result.below),
+        (Form::Null, _) | (_, Form::Null) => return leaf(old, new),
         (Form::Map(_) | Form::List(_), _) | (_, Form::Map(_) | Form::List(_)) => {
             // The value changed its kind: all of the old goes, all of the new comes.
             result.modified = true;
@@ -166,10 +168,6 @@ fn maps(was: &Map<String, Value>, is: &Map<String, Value>, place: Place<'_>, dep
             continue;
         }
         let implied = if old.is_none() || new.is_none() { place.implied(key) } else { None };
-        // A null printed for an unset member of a Go struct is printed on the other side too.
-        if implied.is_none() && place.is_struct() && (old.or(new) == Some(&Value::Null)) {
-            continue;
-        }
         let below = place.child(key).0;
         let difference = match implied {
             Some(implied) => compare(old.or(Some(implied)), new.or(Some(implied)), below, depth + 1),
@@ -192,18 +190,16 @@ fn lists(was: &[Value], is: &[Value], place: Place<'_>, depth: usize, out: &mut 
         let same = |side: &[(PathElement, &Value)]| side.iter().take_while(|(e, _)| e == element).count();
         let (m, n) = (same(&left[i..]), same(&right[j..]));
         let (olds, news) = (&left[i..i + m], &right[j..j + n]);
-        let difference = if m > 1 || n > 1 {
-            // Items with the same key are owned as one, because they cannot be distinguished.
-            let equal = m == n && olds.iter().zip(news).all(|(a, b)| a.1 == b.1);
-            Difference {
-                added: m == 0,
-                removed: n == 0,
-                modified: m > 0 && n > 0 && !equal,
-                below: Comparison::default(),
+        let (old, new) = (olds.first().map(|(_, v)| *v), news.first().map(|(_, v)| *v));
+        // Items with the same key are owned as one, because they cannot be distinguished.
+        let difference = match (m, n) {
+            (0 | 1, 0 | 1) => compare(old, new, place.items(), depth + 1),
+            (0 | 1, _) => Difference { added: true, ..compare(old, None, place.items(), depth + 1) },
+            (_, 0 | 1) => Difference { removed: true, ..compare(None, new, place.items(), depth + 1) },
+            _ => {
+                let equal = m == n && olds.iter().zip(news).all(|(a, b)| a.1 == b.1);
+                Difference { modified: !equal, ..Difference::default() }
             }
-        } else {
-            let (old, new) = (olds.first().map(|(_, v)| *v), news.first().map(|(_, v)| *v));
-            compare(old, new, place.items(), depth + 1)
         };
         out.push(element.clone(), difference);
         (i, j) = (i + m, j + n);

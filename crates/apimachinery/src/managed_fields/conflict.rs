@@ -1,6 +1,6 @@
 //! Conflicts of an apply: the fields it would change, and their owners.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use super::entries::Entry;
 use super::{FieldSet, Operation};
@@ -32,6 +32,18 @@ impl Conflict {
             fields,
         }
     }
+
+    /// The text by which upstream sorts managers: a JSON object.
+    fn identifier(&self) -> String {
+        let mut text = format!("{{\"manager\":{:?},\"operation\":\"{:?}\"", self.manager, self.operation);
+        let version = if self.operation == Operation::Update { &*self.api_version } else { "" };
+        for (key, value) in [("apiVersion", version), ("subresource", &*self.subresource)] {
+            if !value.is_empty() {
+                let _ = write!(text, ",\"{key}\":{value:?}");
+            }
+        }
+        text + "}"
+    }
 }
 
 /// `"m" with subresource "scale" using apps/v1`; appliers go without the version.
@@ -50,9 +62,10 @@ impl fmt::Display for Conflict {
 
 /// The 409 that clients parse: kubectl prints its causes, and `--force-conflicts` is the next step.
 pub fn to_conflict_status(conflicts: &[Conflict]) -> Status {
-    let mut ordered: Vec<(String, Vec<String>)> =
-        conflicts.iter().map(|conflict| (conflict.to_string(), conflict.fields.paths())).collect();
-    ordered.sort();
+    let mut ordered: Vec<&Conflict> = conflicts.iter().collect();
+    ordered.sort_by_cached_key(|conflict| conflict.identifier());
+    let ordered: Vec<(String, Vec<String>)> =
+        ordered.iter().map(|conflict| (conflict.to_string(), conflict.fields.paths())).collect();
     let count: usize = ordered.iter().map(|(_, fields)| fields.len()).sum();
     let text = match ordered.as_slice() {
         [(manager, fields)] if fields.len() == 1 => format!("conflict with {manager}: {}", fields[0]),

@@ -84,9 +84,11 @@ fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: 
     }
 }
 
-/// Removes from `value` the fields in `last` (the manager's previous configuration) that are in none of `owners`.
-pub(super) fn prune(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>) {
-    prune_below(value, last, owners, place, 0);
+/// Removes from `value` the fields in `last` (the manager's previous configuration) that are in none of `owners`. Returns
+/// the maps and lists that lost all their content so and were removed, too, although other managers own them: to these
+/// managers they are unset, not removed.
+pub(super) fn prune(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>) -> FieldSet {
+    prune_below(value, last, owners, place, 0).emptied
 }
 
 /// Whether a set claims a node. Naming something below a declared field claims the field, too.
@@ -94,9 +96,19 @@ fn claims(node: &Node, declared: bool) -> bool {
     node.member || (declared && !node.children.is_empty())
 }
 
-fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>, depth: usize) {
+/// What a prune leaves of a value.
+#[derive(Default)]
+struct Pruned {
+    /// Whether it lost everything.
+    is_void: bool,
+    /// What was removed below it for having lost everything.
+    emptied: FieldSet,
+}
+
+fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>, depth: usize) -> Pruned {
+    let mut result = Pruned::default();
     if depth >= MAX_DEPTH {
-        return;
+        return result;
     }
     match value {
         Value::Object(map) => {
@@ -106,25 +118,40 @@ fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: 
                 let (child, declared) = place.child(name);
                 // Metadata is never removed, regardless of its owners.
                 let keep = depth == 0 && &**name == "metadata";
-                if !prune_child(member, element, node, owners, (child, declared), depth) && !keep {
+                let Some(pruned) = prune_child(member, element, node, owners, (child, declared), depth) else {
+                    if !keep {
+                        map.remove(&**name);
+                    }
+                    continue;
+                };
+                let children = pruned.emptied;
+                result.emptied.push(element.clone(), Node { member: pruned.is_void, children });
+                if pruned.is_void && !keep {
                     map.remove(&**name);
                 }
             }
+            // A member that lost everything is still one.
+            result.is_void = map.is_empty() && result.emptied.is_empty();
         }
         Value::Array(items) => {
             items.retain_mut(|item| {
                 let element = place.item_element(item);
-                match last.get(&element) {
-                    Some(node) => prune_child(item, &element, node, owners, (place.items(), false), depth),
-                    None => true,
-                }
+                let Some(node) = last.get(&element) else { return true };
+                let pruned = prune_child(item, &element, node, owners, (place.items(), false), depth);
+                pruned.is_some_and(|pruned| {
+                    let is_left = !pruned.is_void;
+                    result.emptied.push(element, Node { member: false, children: pruned.emptied });
+                    is_left
+                })
             });
+            result.is_void = items.is_empty();
         }
         _ => {}
     }
+    result
 }
 
-/// Whether the child stays.
+/// What is left of the child; `None` if it goes.
 fn prune_child(
     value: &mut Value,
     element: &PathElement,
@@ -132,17 +159,16 @@ fn prune_child(
     owners: &[&FieldSet],
     (place, declared): (Place<'_>, bool),
     depth: usize,
-) -> bool {
+) -> Option<Pruned> {
     let claimants: Vec<&Node> = owners.iter().filter_map(|owner| owner.get(element)).collect();
     if claims(node, declared) && !claimants.iter().any(|claimant| claims(claimant, declared)) {
-        return false;
+        return None;
     }
     if node.children.is_empty() || is_empty(value) {
-        return true;
+        return Some(Pruned::default());
     }
     let below: Vec<&FieldSet> = claimants.iter().map(|claimant| &claimant.children).collect();
-    prune_below(value, &node.children, &below, place, depth + 1);
-    !is_empty(value)
+    Some(prune_below(value, &node.children, &below, place, depth + 1))
 }
 
 fn is_empty(value: &Value) -> bool {

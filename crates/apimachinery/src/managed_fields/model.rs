@@ -1,7 +1,7 @@
 //! A model of ownership for tests: flat maps of leaves, slow and simple, against which random histories are checked.
 //!
-//! The model supports labels, replicas, and containers with a name and an image; a container is a leaf, too. Ownership
-//! entries of maps as a whole are not compared.
+//! The model supports labels, replicas, and containers with a name and an image. A container and the map of labels are
+//! leaves, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,21 @@ use serde_json::{Value, json};
 use super::*;
 use crate::test_schemas::deployment;
 
-/// `labels.k`, `replicas`, `c[a]`, `c[a].name`, `c[a].image`, with their values.
+/// `labels`, `labels.k`, `replicas`, `c[a]`, `c[a].name`, `c[a].image`, with their values.
 type Leaves = BTreeMap<String, String>;
 type Set = BTreeSet<String>;
+
+/// The map of labels. Applying its content does not own it.
+const LABELS: &str = "labels";
+
+/// The map of labels is there if a label is.
+fn with_labels(mut leaves: Leaves) -> Leaves {
+    leaves.remove(LABELS);
+    if leaves.keys().any(|leaf| leaf.starts_with("labels.")) {
+        leaves.insert(LABELS.into(), String::new());
+    }
+    leaves
+}
 
 #[derive(Default)]
 struct Model {
@@ -63,11 +75,15 @@ impl Model {
         let given_up: Set = last.into_iter().filter(|leaf| !kept(leaf)).collect();
         self.live.extend(patch.clone());
         self.live.retain(|leaf, _| !given_up.iter().any(|gone| leaf == gone || leaf.starts_with(&format!("{gone}."))));
+        // A map without content is unset and keeps its owners.
+        self.live = with_labels(std::mem::take(&mut self.live));
         for (owner, set) in &mut self.owners {
             let live = &self.live;
-            set.retain(|leaf| live.contains_key(leaf) && !conflicts.contains(&(owner.clone(), leaf.clone())));
+            set.retain(|leaf| {
+                (live.contains_key(leaf) || leaf == LABELS) && !conflicts.contains(&(owner.clone(), leaf.clone()))
+            });
         }
-        self.owners.insert(own, patch.keys().cloned().collect());
+        self.owners.insert(own, patch.keys().filter(|leaf| *leaf != LABELS).cloned().collect());
         self.owners.retain(|_, set| !set.is_empty());
         self.exists = true;
         Ok(())
@@ -77,7 +93,7 @@ impl Model {
 fn document(leaves: &Leaves) -> Value {
     let mut object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}});
     let mut containers: BTreeMap<&str, Value> = BTreeMap::new();
-    for (leaf, value) in leaves {
+    for (leaf, value) in leaves.iter().filter(|(leaf, _)| *leaf != LABELS) {
         match (leaf.split_once('.'), leaf.strip_prefix("c[")) {
             (Some(("labels", key)), _) => object["metadata"]["labels"][key] = json!(value),
             (Some((_, field)), Some(rest)) => {
@@ -108,7 +124,7 @@ fn leaves(object: &Value) -> Leaves {
         }
         leaves.insert(item, String::new());
     }
-    leaves
+    with_labels(leaves)
 }
 
 fn owners(object: &Value) -> BTreeMap<String, Set> {
@@ -116,6 +132,9 @@ fn owners(object: &Value) -> BTreeMap<String, Set> {
     for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
         let fields = &entry["fieldsV1"];
         let mut set = Set::new();
+        let labels = fields["f:metadata"]["f:labels"].as_object();
+        let is_owned = labels.is_some_and(|members| members.is_empty() || members.contains_key("."));
+        set.extend(is_owned.then(|| LABELS.to_owned()));
         for key in fields["f:metadata"]["f:labels"].as_object().into_iter().flat_map(|labels| labels.keys()) {
             set.extend(key.strip_prefix("f:").map(|key| format!("labels.{key}")));
         }
@@ -156,7 +175,7 @@ fn any_leaves() -> impl Strategy<Value = Leaves> {
             leaves.insert(format!("c[{name}].name"), name.clone());
             leaves.extend(image.map(|image| (format!("c[{name}].image"), image)));
         }
-        leaves
+        with_labels(leaves)
     })
 }
 
@@ -175,7 +194,7 @@ fn edited(live: &Leaves, set: &Leaves, gone: &[usize]) -> Leaves {
         new.retain(|other, _| other != leaf && !other.starts_with(&format!("{leaf}.")));
     }
     new.extend(set.clone());
-    new
+    with_labels(new)
 }
 
 proptest! {

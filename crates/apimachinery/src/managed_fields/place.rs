@@ -47,6 +47,28 @@ const PRINTED: [(&str, &str); 5] = [
     ("io.k8s.api.networking.v1.NetworkPolicySpec", "podSelector"),
 ];
 
+/// Lists, maps and pointers that their Go structs print as null, though the schema does not require them.
+const NULLS: [(&str, &str); 18] = [
+    ("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", "currentMetrics"),
+    ("io.k8s.api.core.v1.AzureFilePersistentVolumeSource", "secretNamespace"),
+    ("io.k8s.api.core.v1.ContainerImage", "names"),
+    ("io.k8s.api.core.v1.GRPCAction", "service"),
+    ("io.k8s.api.core.v1.ProjectedVolumeSource", "sources"),
+    ("io.k8s.api.core.v1.TypedLocalObjectReference", "apiGroup"),
+    ("io.k8s.api.core.v1.TypedObjectReference", "apiGroup"),
+    ("io.k8s.api.discovery.v1.EndpointSlice", "endpoints"),
+    ("io.k8s.api.discovery.v1.EndpointSlice", "ports"),
+    ("io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
+    ("io.k8s.api.flowcontrol.v1.ResourcePolicyRule", "namespaces"),
+    ("io.k8s.api.networking.v1.IngressClassParametersReference", "scope"),
+    ("io.k8s.api.rbac.v1.ClusterRole", "rules"),
+    ("io.k8s.api.rbac.v1.Role", "rules"),
+    ("io.k8s.api.resource.v1.AllocatedDeviceStatus", "conditions"),
+    ("io.k8s.api.resource.v1.CapacityRequestPolicy", "default"),
+    ("io.k8s.api.resource.v1.DeviceClaim", "requests"),
+    ("io.k8s.api.storage.v1.CSINodeDriver", "topologyKeys"),
+];
+
 /// How a value takes part in ownership.
 pub(crate) enum Form<'v> {
     Absent,
@@ -189,7 +211,7 @@ impl<'s> Place<'s> {
             return zero_of(type_);
         }
         let container = matches!(type_, Type::Array | Type::Object);
-        (container && is_always_printed(node, key)).then_some(NULL)
+        (container && is_always_printed(node, key) || is_listed(&NULLS, node, key)).then_some(NULL)
     }
 
     /// OpenAPI v3 gives by-value structs the default `{}`; v2 has no such default, so the few that matter are listed.
@@ -245,8 +267,12 @@ impl<'s> Place<'s> {
 }
 
 fn is_printed(node: &Schema, key: &str) -> bool {
+    is_listed(&PRINTED, node, key)
+}
+
+fn is_listed(fields: &[(&str, &str)], node: &Schema, key: &str) -> bool {
     let definition = node.definition.as_deref().unwrap_or_default();
-    PRINTED.iter().any(|(kind, field)| *field == key && *kind == definition)
+    fields.iter().any(|(kind, field)| *field == key && *kind == definition)
 }
 
 /// Whether a Go struct prints this member even if it is unset.

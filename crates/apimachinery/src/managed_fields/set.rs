@@ -214,7 +214,7 @@ impl FieldSet {
         result
     }
 
-    /// Every path in the set as messages print it.
+    /// Every path in the set as messages print it: at each level the members, then what is below them.
     ///
     /// ```
     /// use apimachinery::managed_fields::FieldSet;
@@ -230,12 +230,11 @@ impl FieldSet {
 
     fn collect_paths(&self, prefix: &mut String, result: &mut Vec<String>) {
         use std::fmt::Write;
+        let members = self.iter().filter(|(_, node)| node.member);
+        result.extend(members.map(|(element, _)| format!("{prefix}{element}")));
         for (element, node) in self.iter() {
             let length = prefix.len();
             let _ = write!(prefix, "{element}");
-            if node.member {
-                result.push(prefix.clone());
-            }
             node.children.collect_paths(prefix, result);
             prefix.truncate(length);
         }
@@ -402,8 +401,8 @@ pub(super) mod tests {
         assert_eq!(
             set.paths(),
             [
-                ".metadata.finalizers[=\"x\"]",
                 ".metadata.labels",
+                ".metadata.finalizers[=\"x\"]",
                 ".metadata.labels.a/b",
                 ".spec.l[3]",
                 ".spec.ports[port=80,protocol=\"TCP\"]",

@@ -8,19 +8,19 @@ use crate::schema::TypeOf;
 use crate::test_schemas::{config_map, deployment};
 
 /// An object and the requests that change it, each a second later than the one before.
-struct Server {
+pub(super) struct Server {
     type_: TypeOf,
     version: &'static str,
-    live: Option<Value>,
+    pub live: Option<Value>,
     clock: i64,
 }
 
 impl Server {
-    fn config_maps() -> Self {
+    pub fn config_maps() -> Self {
         Self { type_: config_map(), version: "v1", live: None, clock: 0 }
     }
 
-    fn deployments() -> Self {
+    pub fn deployments() -> Self {
         Self { type_: deployment(), version: "apps/v1", ..Self::config_maps() }
     }
 
@@ -30,13 +30,13 @@ impl Server {
         ManagerContext { manager, api_version: self.version, subresource, now, reset_fields: reset }
     }
 
-    fn apply(&mut self, manager: &str, patch: Value, force: bool) -> Result<&Value, ApplyError> {
+    pub fn apply(&mut self, manager: &str, patch: Value, force: bool) -> Result<&Value, ApplyError> {
         let context = self.context(manager, "", &NO_FIELDS);
         let result = apply(self.live.as_ref(), &patch, &context, force, &self.type_)?;
         Ok(self.live.insert(result))
     }
 
-    fn update(&mut self, manager: &str, subresource: &str, change: impl FnOnce(&mut Value)) {
+    pub fn update(&mut self, manager: &str, subresource: &str, change: impl FnOnce(&mut Value)) {
         let mut new = self.live.clone().unwrap_or_else(|| json!({}));
         change(&mut new);
         let context = self.context(manager, subresource, &NO_FIELDS);
@@ -44,12 +44,12 @@ impl Server {
         self.live = Some(new);
     }
 
-    fn merge(&mut self, manager: &str, patch: Value) {
+    pub fn merge(&mut self, manager: &str, patch: Value) {
         self.update(manager, "", |object| crate::merge_patch::apply(object, &patch));
     }
 
     /// `MANAGER OPERATION[/SUBRESOURCE][@TIME] FIELDS` for each entry.
-    fn owners(&self) -> Vec<String> {
+    pub fn owners(&self) -> Vec<String> {
         let entries = self.live.as_ref().and_then(|o| o["metadata"]["managedFields"].as_array());
         let text = |entry: &Value, key: &str, before: &str| {
             entry[key]
@@ -74,12 +74,12 @@ impl Server {
     }
 }
 
-fn cm(data: Value) -> Value {
+pub(super) fn cm(data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})
 }
 
 #[track_caller]
-fn conflict(result: Result<&Value, ApplyError>) -> String {
+pub(super) fn conflict(result: Result<&Value, ApplyError>) -> String {
     match result {
         Err(error @ ApplyError::Conflicts(_)) => error.to_string(),
         other => panic!("no conflict: {other:?}"),
