@@ -389,20 +389,21 @@ fn others() {
         "HorizontalPodAutoscaler",
         "spec: {maxReplicas: 3}",
         &expect![[r#"
-        spec:
-          maxReplicas: 3
-          metrics:
-          - resource:
-              name: cpu
-              target:
-                averageUtilization: 80
-                type: Utilization
-            type: Resource
-          minReplicas: 1
-        status:
-          currentMetrics: null
-          desiredReplicas: 0
-    "#]],
+            spec:
+              maxReplicas: 3
+              metrics:
+              - resource:
+                  name: cpu
+                  target:
+                    averageUtilization: 80
+                    type: Utilization
+                type: Resource
+              minReplicas: 1
+              scaleTargetRef: {}
+            status:
+              currentMetrics: null
+              desiredReplicas: 0
+        "#]],
     );
     // Fields that upstream's types always encode.
     for (group, kind, document, expected) in [

@@ -191,9 +191,10 @@ fn networks() {
         (
             "networking.k8s.io",
             "Ingress",
-            "spec: {defaultBackend: {}}",
+            "spec: {defaultBackend: {}, rules: [{http: {paths: [{path: /, pathType: Exact}]}}]}",
             expect![[r#"
                 spec.defaultBackend: Invalid value: "": resource or service backend is required
+                spec.rules[0].http.paths[0].backend: Invalid value: "": resource or service backend is required
             "#]],
         ),
         (

@@ -53,6 +53,28 @@ fn autoscalers_and_limits() {
             "#]],
         ),
         (
+            "metrics: [{type: Object, object: {}}, {type: Pods, pods: {}}, {type: External, external: {}}, {type: Resource, resource: {name: cpu}}]",
+            expect![[r#"
+                spec.metrics[0].object.describedObject.kind: Required value
+                spec.metrics[0].object.describedObject.name: Required value
+                spec.metrics[0].object.metric.name: Required value: must specify a metric name
+                spec.metrics[0].object.target.type: Required value: must specify a metric target type
+                spec.metrics[0].object.target.type: Invalid value: "": must be either Utilization, Value, or AverageValue
+                spec.metrics[0].object.target.averageValue: Required value: must set either a target value or averageValue
+                spec.metrics[1].pods.metric.name: Required value: must specify a metric name
+                spec.metrics[1].pods.target.type: Required value: must specify a metric target type
+                spec.metrics[1].pods.target.type: Invalid value: "": must be either Utilization, Value, or AverageValue
+                spec.metrics[1].pods.target.averageValue: Required value: must specify a positive target averageValue
+                spec.metrics[2].external.metric.name: Required value: must specify a metric name
+                spec.metrics[2].external.target.type: Required value: must specify a metric target type
+                spec.metrics[2].external.target.type: Invalid value: "": must be either Utilization, Value, or AverageValue
+                spec.metrics[2].external.target.averageValue: Required value: must set either a target value for metric or a per-pod target
+                spec.metrics[3].resource.target.type: Required value: must specify a metric target type
+                spec.metrics[3].resource.target.type: Invalid value: "": must be either Utilization, Value, or AverageValue
+                spec.metrics[3].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization
+            "#]],
+        ),
+        (
             "minReplicas: 0",
             expect![[r#"
             spec.minReplicas: Invalid value: 0: must be greater than or equal to 1
@@ -79,6 +101,16 @@ fn autoscalers_and_limits() {
         let document = format!("spec: {{maxReplicas: 2, scaleTargetRef: {{{target}}}}}");
         check("autoscaling", "HorizontalPodAutoscaler", &document, expected);
     }
+    check(
+        "autoscaling",
+        "HorizontalPodAutoscaler",
+        "spec: {maxReplicas: 2}",
+        expect![[r#"
+        spec.scaleTargetRef.kind: Required value
+        spec.scaleTargetRef.name: Required value
+        spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group
+    "#]],
+    );
     // An unchanged target is not validated again.
     let old = "spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: v1, kind: Deployment, name: d}}";
     for (field, value, expected) in [
