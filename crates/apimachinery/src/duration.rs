@@ -22,14 +22,27 @@ pub struct Duration(i64);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseDurationError {
     /// The text has no number, or the value overflows.
-    #[error("time: invalid duration {0:?}")]
+    #[error("time: invalid duration {}", quoted(.0))]
     Invalid(String),
     /// A number without a unit: the whole text.
-    #[error("time: missing unit in duration {0:?}")]
+    #[error("time: missing unit in duration {}", quoted(.0))]
     MissingUnit(String),
     /// A unit other than `ns`, `us`, `ms`, `s`, `m` and `h`: the whole text and the unit.
-    #[error("time: unknown unit {1:?} in duration {0:?}")]
+    #[error("time: unknown unit {} in duration {}", quoted(.1), quoted(.0))]
     UnknownUnit(String, String),
+}
+
+/// As Go's package `time` quotes: bytes of characters beyond ASCII, and control characters, in hexadecimal digits.
+fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend(['\\', byte.into()]),
+            b' '..=0x7f => out.push(byte.into()),
+            _ => out.push_str(&format!("\\x{byte:02x}")),
+        }
+    }
+    out + "\""
 }
 
 const UNITS: [(&str, i64); 8] = [

@@ -1,6 +1,7 @@
 //! Fields that hold a number or a text, mostly a percentage.
 
 use std::fmt;
+use std::num::IntErrorKind;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,9 +21,9 @@ pub enum PercentError {
     /// The text has no `%` at its end.
     #[error("invalid value for IntOrString: invalid type: string is not a percentage")]
     NotAPercentage,
-    /// The text before `%` is not a number.
-    #[error("invalid value for IntOrString: invalid value {0:?}: not a number")]
-    NotANumber(String),
+    /// The text before `%` is not a number of 64 bits: the whole text, and why.
+    #[error("invalid value for IntOrString: invalid value {0:?}: strconv.Atoi: parsing {1:?}: {2}")]
+    NotANumber(String, String, &'static str),
 }
 
 impl IntOrString {
@@ -44,7 +45,13 @@ impl IntOrString {
             Self::String(text) => text,
         };
         let percent = text.strip_suffix('%').ok_or(PercentError::NotAPercentage)?;
-        let percent: i32 = percent.parse().map_err(|_| PercentError::NotANumber(text.clone()))?;
+        let percent: i64 = percent.parse().map_err(|error: std::num::ParseIntError| {
+            let why = match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+                _ => "invalid syntax",
+            };
+            PercentError::NotANumber(text.clone(), percent.to_owned(), why)
+        })?;
         let product = i128::from(percent) * i128::from(total);
         let value = if round_up { -(-product).div_euclid(100) } else { product.div_euclid(100) };
         Ok(i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX }))
@@ -83,6 +90,12 @@ mod tests {
             assert_eq!((value.scaled(total, true), value.scaled(total, false)), (Ok(up), Ok(down)), "{value}");
         }
         assert_eq!(IntOrString::from(4).scaled(10, true), Ok(4));
+        let refusal = |text: &str| IntOrString::from(text).scaled(1, true).expect_err(text).to_string();
+        assert_eq!(
+            refusal(" 5%"),
+            "invalid value for IntOrString: invalid value \" 5%\": strconv.Atoi: parsing \" 5\": invalid syntax"
+        );
+        assert!(refusal("9999999999999999999%").ends_with("parsing \"9999999999999999999\": value out of range"));
         assert!(IntOrString::from("4").scaled(10, true).is_err() && IntOrString::from("x%").scaled(1, true).is_err());
         assert_eq!(serde_json::from_str::<IntOrString>("\"a\"").ok(), Some(IntOrString::from("a")));
     }

@@ -34,6 +34,11 @@ fn too_long(max: usize) -> String {
     format!("must be no more than {max} characters")
 }
 
+/// As newer functions of upstream count.
+fn too_many_bytes(max: usize) -> String {
+    format!("must be no more than {max} bytes")
+}
+
 fn complaints(long: Option<usize>, shape: Option<&str>) -> Vec<String> {
     long.map(too_long).into_iter().chain(shape.map(str::to_owned)).collect()
 }
@@ -93,14 +98,14 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
         }
         _ => {
             return vec![format!(
-                "a qualified name {QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
     } else if name.len() > LABEL_MAX {
-        errors.push(format!("name part {}", too_long(LABEL_MAX)));
+        errors.push(format!("name part {}", too_many_bytes(LABEL_MAX)));
     }
     if !name_shaped(name.as_bytes()) {
         errors.push(format!("name part {QUALIFIED_TEXT}"));
@@ -110,8 +115,9 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
 
 /// The value of a label.
 pub fn is_label_value(text: &str) -> Vec<String> {
+    let long = (text.len() > LABEL_MAX).then(|| too_many_bytes(LABEL_MAX));
     let shaped = text.is_empty() || name_shaped(text.as_bytes());
-    complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!shaped).then_some(LABEL_VALUE_TEXT))
+    long.into_iter().chain((!shaped).then(|| LABEL_VALUE_TEXT.to_owned())).collect()
 }
 
 /// Names that are valid as segments of a URL path.

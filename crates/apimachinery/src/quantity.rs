@@ -172,7 +172,8 @@ impl FromStr for Quantity {
         let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, unit) = unsigned.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        // A suffix or a sign alone is zero.
+        if text.is_empty() || fraction.contains('.') {
             return Err(ParseQuantityError::Format);
         }
         let (scale, mut format) = suffix(unit)?;
@@ -395,13 +396,19 @@ mod tests {
             assert_eq!(quantity.to_string(), printed, "{text}");
             assert_eq!((quantity.value(), quantity.milli_value()), (value, milli), "{text}");
         }
-        for text in ["", ".", "1.2.3", "a", "1x", "1 ", "1Kii", "1e", "1e1.5", "--1", "1e99999999999", "é", "1é"] {
+        // Upstream requires no digits.
+        for text in ["M", "Mi", "-", ".", "e5"] {
+            assert!(text.parse::<Quantity>().is_ok_and(|quantity| quantity.is_zero()), "{text}");
+        }
+        for text in ["", "1.2.3", "a", "1x", "1 ", "1Kii", "1e", "1e1.5", "--1", "1e99999999999", "é", "1é"] {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
         }
         for (text, expected) in [
             ("1ki", ParseQuantityError::Suffix),
             ("1i", ParseQuantityError::Suffix),
             ("1e", ParseQuantityError::Suffix),
+            ("K", ParseQuantityError::Suffix),
+            ("--1", ParseQuantityError::Suffix),
         ] {
             assert_eq!(text.parse::<Quantity>().err(), Some(expected), "{text}");
         }

@@ -35,10 +35,16 @@ impl FieldSelector {
     /// When the text is not a field selector.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut requirements = Vec::new();
-        for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
+        let mut terms = split_terms(text);
+        terms.sort_unstable();
+        for term in terms.into_iter().filter(|term| !term.is_empty()) {
             let (path, operator, value) = split_operator(term)
                 .ok_or_else(|| ParseError(format!("invalid selector: '{text}'; can't understand '{term}'")))?;
-            requirements.push((path.to_owned(), operator, unescape(value)?));
+            let value = unescape(value)?;
+            // Without a field and a value it requires nothing.
+            if !path.is_empty() || !value.is_empty() {
+                requirements.push((path.to_owned(), operator, value));
+            }
         }
         Ok(Self { requirements })
     }
@@ -108,7 +114,10 @@ fn unescape(value: &str) -> Result<String, ParseError> {
                     )));
                 }
             },
-            ',' | '=' => return Err(ParseError(format!("invalid field selector: unescaped character in value: {c}"))),
+            ',' | '=' => {
+                let code = u32::from(c);
+                return Err(ParseError(format!("invalid field selector: unescaped character in value: {code}")));
+            }
             _ => result.push(c),
         }
     }
@@ -141,12 +150,16 @@ mod tests {
             ("metadata.name=a\\,b\\=c", "metadata.name=a\\,b\\=c", "a,b=c", true),
             ("x=", "x=", "a", true),
             ("x!y=z", "x!y=z", "a", false),
+            ("z=,=,a=", "a=,z=", "a", true),
         ] {
             let selector = FieldSelector::parse(text).expect(text);
             assert_eq!(selector.to_string(), printed);
             let field = |path: &str| (path == "metadata.name").then(|| Cow::from(name.to_owned()));
             assert_eq!(selector.matches_with(field), expected, "{text}");
         }
+        let refusal = |text| FieldSelector::parse(text).expect_err(text).to_string();
+        assert_eq!(refusal("x,b=2,a"), "invalid selector: 'x,b=2,a'; can't understand 'a'");
+        assert_eq!(refusal("a=b=c"), "invalid field selector: unescaped character in value: 61");
         for text in ["a", "a!b", "a=b=c", "a=\\x", "a=b\\"] {
             assert!(FieldSelector::parse(text).is_err(), "{text}");
         }

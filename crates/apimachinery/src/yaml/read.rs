@@ -39,8 +39,9 @@ pub(super) fn document(text: &str, booleans: Booleans) -> Result<Document, YamlE
     options.set_emit_comments(false);
     let mut reader = Reader { booleans, ..Reader::default() };
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| scan_error(&error))?;
+        let (mut event, span) = event.map_err(|error| scan_error(&error))?;
         let line = span.start.line();
+        drop_line_break_beyond_end(&mut event, span.slice(text), text);
         if let Event::Alias(anchor) = event {
             let name = span.slice(text).and_then(|alias| alias.strip_prefix('*')).unwrap_or_default();
             reader.alias(anchor, name, line)?;
@@ -49,6 +50,16 @@ pub(super) fn document(text: &str, booleans: Booleans) -> Result<Document, YamlE
         }
     }
     Ok(Document { value: reader.root.unwrap_or_default(), repeated: reader.repeated })
+}
+
+/// The parser ends the last line of a block scalar with a line break even where the text ends without one.
+fn drop_line_break_beyond_end(event: &mut Event<'_>, source: Option<&str>, text: &str) {
+    let Event::Scalar(value, ScalarStyle::Literal | ScalarStyle::Folded, ..) = event else { return };
+    let is_last = || source.is_some_and(|source| !source.is_empty() && text.ends_with(source));
+    let last_line = text.rsplit('\n').next().unwrap_or_default();
+    if value.ends_with('\n') && !last_line.trim_matches([' ', '\t', '\r']).is_empty() && is_last() {
+        value.to_mut().pop();
+    }
 }
 
 /// As goyaml reports errors: the line, and what was found, without what was being read.

@@ -11,6 +11,24 @@ fn read_value(text: &str) -> Result<Value, String> {
     Ok(document["a"].clone())
 }
 
+#[test]
+fn a_block_scalar_at_the_end_has_the_line_breaks_of_the_text() {
+    for (text, expected) in [
+        ("a: |\n  x\n  y", "x\ny"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |+\n  x", "x"),
+        ("a: >\n  x\n  y", "x y"),
+        ("a: |-\n  x", "x"),
+        ("a: |\n  x\n  ", "x\n"),
+        ("a: |\n  x\n#c", "x\n"),
+        ("b: 1\na: |\n  x\n  # y", "x\n# y"),
+    ] {
+        assert_eq!(to_json_value(text.as_bytes()).expect(text)["a"], json!(expected), "{text:?}");
+    }
+    let earlier = to_json_value(b"a: |\n  x\nb: x").expect("valid");
+    assert_eq!(earlier, json!({"a": "x\n", "b": "x"}));
+}
+
 /// As kubectl 1.33 reads them.
 #[test]
 fn scalars_are_read_as_yaml_1_1() {

@@ -299,7 +299,7 @@ pub fn is_port_name(text: &str) -> Vec<String> {
     };
     complain(text.len() > 15, "must be no more than 15 characters");
     let allowed = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    complain(!allowed, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
+    complain(!allowed || text.is_empty(), "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)");
     complain(!text.bytes().any(|b| b.is_ascii_lowercase()), "must contain at least one letter (a-z)");
     complain(text.contains("--"), "must not contain consecutive hyphens");
     complain(text.starts_with('-') || text.ends_with('-'), "must not begin or end with a hyphen");
