@@ -72,6 +72,21 @@ impl Meter {
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
+    /// The state to which [`Self::refund`] returns.
+    pub(crate) fn mark(&self) -> (u64, u64) {
+        (self.cost, self.tenths)
+    }
+
+    /// Turns the cost since `mark` into work.
+    ///
+    /// # Errors
+    /// As [`Self::work`].
+    pub(crate) fn refund(&mut self, mark: (u64, u64)) -> Result<(), EvalError> {
+        let spent = self.cost.saturating_sub(mark.0);
+        (self.cost, self.tenths) = mark;
+        self.work(usize::try_from(spent).unwrap_or(usize::MAX))
+    }
+
     /// Charges a tenth of a unit for each traversed character or element.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)], has_mutati
         return Err(checker.issues.sorted());
     }
     let types = checker.types.iter().map(|type_| checker.solution.resolve(type_, true)).collect();
-    Ok(Checked { root, types })
+    Ok(Checked { root: root.planned(), types })
 }
 
 pub(crate) struct Checker<'a> {

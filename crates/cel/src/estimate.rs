@@ -133,7 +133,8 @@ impl Estimator<'_> {
             NodeKind::And(terms) | NodeKind::Or(terms) => {
                 (sum(terms.iter().map(|term| self.node(term).0).collect::<Vec<_>>()), Extent::sized(1))
             }
-            NodeKind::Call(call) => self.call(call),
+            NodeKind::Call(call) | NodeKind::Lookup(call) | NodeKind::Fallback(call) => self.call(call),
+            NodeKind::Folded(node) => self.node(node),
             NodeKind::List(entries) => {
                 let mut items = None;
                 let mut cost = 10;

@@ -34,7 +34,8 @@ pub fn read_timestamp(text: &str) -> Option<Timestamp> {
 }
 
 pub fn parse_timestamp(text: &str) -> Result<Timestamp, EvalError> {
-    let time = read_timestamp(text).ok_or_else(|| EvalError::failed(format!("invalid timestamp {text:?}")))?;
+    let time = read_timestamp(text)
+        .ok_or_else(|| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"))?;
     in_range(time)
 }
 

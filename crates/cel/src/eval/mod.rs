@@ -2,6 +2,7 @@
 
 pub mod functions;
 pub mod node;
+mod plan;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -67,7 +68,8 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             NodeKind::TypeName(name) => Ok(Value::Type(name.as_ref().into())),
             NodeKind::Select { operand, field, test, optional } => {
                 let operand = self.eval(operand)?;
-                self.meter.charge(1)?;
+                // A presence test is free, as upstream.
+                self.meter.charge(u64::from(!test))?;
                 self.select(&operand, field, *test, *optional)
             }
             NodeKind::Conditional(parts) => match self.eval(&parts[0])? {
@@ -78,6 +80,16 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             NodeKind::And(terms) => self.logical(terms, false),
             NodeKind::Or(terms) => self.logical(terms, true),
             NodeKind::Call(call) => self.call(call),
+            NodeKind::Lookup(call) => {
+                let [item, list] = &*call.args else { return Err(EvalError::NoSuchOverload) };
+                let item = self.eval(item)?;
+                self.without_cost(|on| {
+                    let args = [item, on.eval(list)?];
+                    (call.function)(on, call, &args)
+                })
+            }
+            NodeKind::Fallback(call) => self.fallback(call),
+            NodeKind::Folded(node) => self.without_cost(|on| on.eval(node)),
             NodeKind::List(entries) => self.list(entries),
             NodeKind::Map(entries) => self.map(entries),
             NodeKind::Fold(fold) => self.fold(fold),
@@ -96,6 +108,28 @@ impl<'a, 'm> Evaluation<'a, 'm> {
                     _ => Err(EvalError::NoSuchOverload),
                 }
             }
+        }
+    }
+
+    /// What `step` costs counts as work instead.
+    fn without_cost(&mut self, step: impl FnOnce(&mut Self) -> Outcome<'a>) -> Outcome<'a> {
+        let before = self.meter.mark();
+        let made = step(self);
+        self.meter.refund(before)?;
+        made
+    }
+
+    fn fallback(&mut self, call: &'a CallNode) -> Outcome<'a> {
+        let [first, second] = &*call.args else { return Err(EvalError::NoSuchOverload) };
+        let unwraps = &*call.name == "orValue";
+        match self.eval(first)? {
+            Value::Optional(Some(inner)) if unwraps => Ok((*inner).clone()),
+            first @ Value::Optional(Some(_)) => Ok(first),
+            Value::Optional(None) => match self.eval(second)? {
+                second if unwraps || matches!(second, Value::Optional(_)) => Ok(second),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            _ => Err(EvalError::NoSuchOverload),
         }
     }
 

@@ -31,6 +31,12 @@ pub enum NodeKind {
     And(Box<[Node]>),
     Or(Box<[Node]>),
     Call(Box<CallNode>),
+    /// `in` a constant list, which costs no more than its first argument.
+    Lookup(Box<CallNode>),
+    /// `or` and `orValue`, whose second argument is only evaluated if the first has no value.
+    Fallback(Box<CallNode>),
+    /// A constant that is computed from others; it has no cost.
+    Folded(Box<Node>),
     List(Box<[(Node, bool)]>),
     Map(Box<[(Node, Node, bool)]>),
     Fold(Box<FoldNode>),
@@ -68,10 +74,12 @@ impl Node {
         test(self)
             || match &self.kind {
                 NodeKind::Constant(_) | NodeKind::Variable(_) | NodeKind::Local(_) | NodeKind::TypeName(_) => false,
-                NodeKind::Select { operand, .. } => operand.any(test),
+                NodeKind::Select { operand, .. } | NodeKind::Folded(operand) => operand.any(test),
                 NodeKind::Conditional(parts) => parts.iter().any(|node| node.any(test)),
                 NodeKind::And(terms) | NodeKind::Or(terms) => terms.iter().any(|node| node.any(test)),
-                NodeKind::Call(call) => call.args.iter().any(|node| node.any(test)),
+                NodeKind::Call(call) | NodeKind::Lookup(call) | NodeKind::Fallback(call) => {
+                    call.args.iter().any(|node| node.any(test))
+                }
                 NodeKind::List(entries) => entries.iter().any(|(node, _)| node.any(test)),
                 NodeKind::Map(entries) => entries.iter().any(|(key, value, _)| key.any(test) || value.any(test)),
                 NodeKind::Fold(fold) => {

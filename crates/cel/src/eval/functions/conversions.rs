@@ -49,7 +49,7 @@ pub fn convert<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Valu
             Value::Duration(_) => Ok(value.clone()),
             Value::String(text) => match text.parse::<apimachinery::duration::Duration>() {
                 Ok(duration) => Ok(Value::Duration(duration.as_nanos())),
-                Err(error) => Err(EvalError::failed(error.to_string())),
+                Err(_) => Err(unreadable("google.protobuf.Duration")),
             },
             Value::Int(nanos) => Ok(Value::Duration(*nanos)),
             _ => Err(EvalError::NoSuchOverload),
@@ -63,7 +63,7 @@ fn to_bool<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::String(text) => match &**text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-            other => Err(EvalError::failed(format!("strconv.ParseBool: parsing {other:?}: invalid syntax"))),
+            _ => Err(unreadable("bool")),
         },
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -77,7 +77,7 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
         // Both ends are excluded: near them a double cannot represent neighbouring integers.
         Value::Double(number) if number.abs() < 9_223_372_036_854_775_808.0 => Ok(Value::Int(*number as i64)),
         Value::Double(_) => Err(overflow()),
-        Value::String(text) => text.parse().map(Value::Int).map_err(|_| number_error("ParseInt", text)),
+        Value::String(text) => text.parse().map(Value::Int).map_err(|_| unreadable("int")),
         // jiff rounds towards 1970, Go towards the past.
         Value::Timestamp(time) => Ok(Value::Int(time.as_second() - i64::from(time.subsec_nanosecond() < 0))),
         Value::Duration(nanos) => Ok(Value::Int(*nanos)),
@@ -94,7 +94,7 @@ fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
             Ok(Value::Uint(*number as u64))
         }
         Value::Double(_) => Err(overflow()),
-        Value::String(text) => text.parse().map(Value::Uint).map_err(|_| number_error("ParseUint", text)),
+        Value::String(text) => text.parse().map(Value::Uint).map_err(|_| unreadable("uint")),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
@@ -104,13 +104,13 @@ fn to_double<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Double(_) => Ok(value.clone()),
         Value::Int(number) => Ok(Value::Double(*number as f64)),
         Value::Uint(number) => Ok(Value::Double(*number as f64)),
-        Value::String(text) => text.parse().map(Value::Double).map_err(|_| number_error("ParseFloat", text)),
+        Value::String(text) => text.parse().map(Value::Double).map_err(|_| unreadable("double")),
         _ => Err(EvalError::NoSuchOverload),
     }
 }
 
-fn number_error(function: &str, text: &str) -> EvalError {
-    EvalError::failed(format!("strconv.{function}: parsing {text:?}: invalid syntax"))
+fn unreadable(type_: &str) -> EvalError {
+    EvalError::failed(format!("type conversion error from 'string' to '{type_}'"))
 }
 
 pub fn time_field<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {

@@ -45,9 +45,12 @@ pub fn url<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a
             "isURL" => Ok(Value::Bool(parsed.is_some())),
             "url" => match parsed {
                 Some(url) => Ok(Value::opaque(Opaque::Url(url))),
-                None => Err(EvalError::failed(format!(
-                    "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
-                ))),
+                None => {
+                    let why = if text.is_empty() { "empty url" } else { "invalid URI for request" };
+                    Err(EvalError::failed(format!(
+                        "URL parse error during conversion from string: parse {text:?}: {why}"
+                    )))
+                }
             },
             _ => Err(EvalError::NoSuchOverload),
         };
@@ -212,7 +215,9 @@ pub fn cidr<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'
         ("masked", None) => Ok(Value::opaque(Opaque::Cidr(cidr.masked()))),
         ("containsIP", Some(Value::String(text))) => {
             on.meter.text(text.len())?;
-            parse_ip(text).map(|ip| Value::Bool(cidr.contains_ip(ip))).map_err(EvalError::failed)
+            // As upstream, without a reason.
+            let ip = parse_ip(text).map_err(|_| EvalError::NoSuchOverload)?;
+            Ok(Value::Bool(cidr.contains_ip(ip)))
         }
         ("containsCIDR", Some(Value::String(text))) => {
             on.meter.text(text.len())?;

@@ -49,13 +49,13 @@ pub fn differs<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'
 }
 
 pub fn within<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
+    if let [value, Value::List(list)] = args {
+        // As upstream: an item costs one unit, not a tenth.
+        on.meter.charge(list.len() as u64)?;
+        return contains(list, value, on.meter).map(Value::Bool);
+    }
     on.meter.charge(1)?;
     match args {
-        [value, Value::List(list)] => {
-            // As upstream: an item costs one unit, not a tenth.
-            on.meter.charge(list.len() as u64)?;
-            contains(list, value, on.meter).map(Value::Bool)
-        }
         [key, Value::Map(map)] => {
             if let Value::String(key) = key {
                 on.meter.scan(key)?;

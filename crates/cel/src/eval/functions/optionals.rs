@@ -57,10 +57,6 @@ pub fn read<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'
         ("hasValue", [Value::Optional(inner)]) => Ok(Value::Bool(inner.is_some())),
         ("value", [Value::Optional(Some(inner))]) => Ok((**inner).clone()),
         ("value", [Value::Optional(None)]) => Err(EvalError::failed("optional.none() dereference")),
-        ("or", [Value::Optional(None), other @ Value::Optional(_)]) => Ok(other.clone()),
-        ("or", [value @ Value::Optional(Some(_)), _]) => Ok(value.clone()),
-        ("orValue", [Value::Optional(None), other]) => Ok(other.clone()),
-        ("orValue", [Value::Optional(Some(inner)), _]) => Ok((**inner).clone()),
         _ => Err(EvalError::NoSuchOverload),
     }
 }

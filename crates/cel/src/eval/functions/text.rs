@@ -54,7 +54,7 @@ pub(crate) fn go_double(number: f64) -> String {
     let scientific = format!("{number:e}");
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let power: i32 = exponent.parse().unwrap_or(0);
-    if number == 0.0 || (-4..21).contains(&power) {
+    if number == 0.0 || (-4..6).contains(&power) {
         return number.to_string();
     }
     format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.unsigned_abs())
@@ -306,6 +306,9 @@ pub fn substring<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value
     };
     on.meter.text(text.len())?;
     on.meter.allocate(text.len())?;
+    if let Some(end) = end.filter(|end| start > *end) {
+        return Err(EvalError::failed(format!("invalid substring range. start: {start}, end: {end}")));
+    }
     let Some(from) = byte_at(text, start) else { return out_of_range(start) };
     let to = match end {
         None => text.len(),
@@ -314,10 +317,5 @@ pub fn substring<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value
             None => return out_of_range(end),
         },
     };
-    match text.get(from..to) {
-        Some(part) => Ok(Value::string(part)),
-        None => {
-            Err(EvalError::failed(format!("invalid substring range. start: {start}, end: {}", end.unwrap_or_default())))
-        }
-    }
+    Ok(Value::string(text.get(from..to).unwrap_or_default()))
 }
