@@ -5,11 +5,8 @@ use expect_test::{Expect, expect};
 use serde_json::Value;
 
 pub(crate) fn resource(group: &str, kind: &str) -> Resource {
-    let mut found = kubernetes_api::resources().into_iter().filter(|resource| {
-        let named = &resource.info.resource;
-        named.group == group && named.kind == kind
-    });
-    found.next().expect("a built-in kind")
+    let is_named = |resource: &Resource| resource.info.resource.group == group && resource.info.resource.kind == kind;
+    kubernetes_api::resources().into_iter().find(is_named).expect("a built-in kind")
 }
 
 pub(crate) fn yaml(text: &str) -> Value {
@@ -389,21 +386,21 @@ fn others() {
         "HorizontalPodAutoscaler",
         "spec: {maxReplicas: 3}",
         &expect![[r#"
-            spec:
-              maxReplicas: 3
-              metrics:
-              - resource:
-                  name: cpu
-                  target:
-                    averageUtilization: 80
-                    type: Utilization
-                type: Resource
-              minReplicas: 1
-              scaleTargetRef: {}
-            status:
-              currentMetrics: null
-              desiredReplicas: 0
-        "#]],
+        spec:
+          maxReplicas: 3
+          metrics:
+          - resource:
+              name: cpu
+              target:
+                averageUtilization: 80
+                type: Utilization
+            type: Resource
+          minReplicas: 1
+          scaleTargetRef: {}
+        status:
+          currentMetrics: null
+          desiredReplicas: 0
+    "#]],
     );
     // Fields that upstream's types always encode.
     for (group, kind, document, expected) in [
