@@ -47,17 +47,25 @@ const PRINTED: [(&str, &str); 5] = [
     ("io.k8s.api.networking.v1.NetworkPolicySpec", "podSelector"),
 ];
 
-/// Lists, maps and pointers that their Go structs print as null, though the schema does not require them.
-const NULLS: [(&str, &str); 18] = [
+/// Other members that their Go structs print as null if they are unset: lists, maps and pointers that the schema does not
+/// require, and times by value where their struct may be compared with an absent one.
+const NULLS: [(&str, &str); 25] = [
+    ("io.k8s.api.apps.v1.ControllerRevision", "data"),
     ("io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerStatus", "currentMetrics"),
     ("io.k8s.api.core.v1.AzureFilePersistentVolumeSource", "secretNamespace"),
     ("io.k8s.api.core.v1.ContainerImage", "names"),
+    ("io.k8s.api.core.v1.Event", "eventTime"),
+    ("io.k8s.api.core.v1.Event", "firstTimestamp"),
+    ("io.k8s.api.core.v1.Event", "lastTimestamp"),
     ("io.k8s.api.core.v1.GRPCAction", "service"),
     ("io.k8s.api.core.v1.ProjectedVolumeSource", "sources"),
     ("io.k8s.api.core.v1.TypedLocalObjectReference", "apiGroup"),
     ("io.k8s.api.core.v1.TypedObjectReference", "apiGroup"),
     ("io.k8s.api.discovery.v1.EndpointSlice", "endpoints"),
     ("io.k8s.api.discovery.v1.EndpointSlice", "ports"),
+    ("io.k8s.api.events.v1.Event", "deprecatedFirstTimestamp"),
+    ("io.k8s.api.events.v1.Event", "deprecatedLastTimestamp"),
+    ("io.k8s.api.events.v1.Event", "eventTime"),
     ("io.k8s.api.flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
     ("io.k8s.api.flowcontrol.v1.ResourcePolicyRule", "namespaces"),
     ("io.k8s.api.networking.v1.IngressClassParametersReference", "scope"),
