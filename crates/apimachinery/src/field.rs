@@ -215,12 +215,18 @@ impl Error {
             ErrorKind::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
             ErrorKind::Forbidden => "Forbidden".to_owned(),
             ErrorKind::NotFound(value) => format!("Not found: {}", shown(value)),
-            ErrorKind::TooLong { max } => format!("Too long: may not be more than {max} bytes"),
-            ErrorKind::TooMany { actual, max } => format!("Too many: {actual}: must have at most {max} items"),
+            ErrorKind::TooLong { max } => format!("Too long: may not be more than {max} byte{}", plural(*max)),
+            ErrorKind::TooMany { actual, max } => {
+                format!("Too many: {actual}: must have at most {max} item{}", plural(*max))
+            }
             ErrorKind::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// The JSON of an object with its members in the declaration order of a Go struct; other members are last.

@@ -34,8 +34,35 @@ impl fmt::Display for GoPrint<'_> {
     }
 }
 
+/// A number as `%v` prints a `float64`.
+pub fn float(number: f64) -> String {
+    let scientific = format!("{number:e}");
+    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>() {
+        Ok(exponent) if !(-4..21).contains(&exponent) => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
+        }
+        _ => number.to_string(),
+    }
+}
+
 #[test]
 fn values_print_as_in_gos_fmt() {
     let value = serde_json::json!({"spec": {"b": ["x", 1, null], "a": {"on": true}}, "empty": {}});
     assert_eq!(GoPrint(&value).to_string(), "map[empty:map[] spec:map[a:map[on:true] b:[x 1 <nil>]]]");
+}
+
+#[test]
+fn floats_print_as_in_gos_fmt() {
+    for (number, expected) in [
+        (0.0, "0"),
+        (1.5, "1.5"),
+        (1e20, "100000000000000000000"),
+        (1.25e21, "1.25e+21"),
+        (1e-7, "1e-07"),
+        (0.0001, "0.0001"),
+    ] {
+        assert_eq!(float(number), expected);
+    }
 }

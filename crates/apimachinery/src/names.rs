@@ -92,7 +92,9 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                errors.extend(is_dns1123_subdomain(prefix).into_iter().map(|e| format!("prefix part {e}")));
+                let long = (prefix.len() > SUBDOMAIN_MAX).then(|| too_long_label(SUBDOMAIN_MAX));
+                let shape = (!subdomain_shaped(prefix.as_bytes())).then(|| SUBDOMAIN_TEXT.to_owned());
+                errors.extend(long.into_iter().chain(shape).map(|e| format!("prefix part {e}")));
             }
             name
         }
@@ -275,7 +277,11 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
             }
         }
         if group_version == ("", "v1") && text(owner, "kind") == "Event" {
-            errors.push(field::Error::invalid(at, "", "/v1, Kind=Event is disallowed from being an owner"));
+            const ORDER: [&str; 6] = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+            let owner = Value::Object(owner.clone());
+            let shown = field::in_order(&owner, &ORDER);
+            let why = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(field::Error::invalid(at, owner, why).shown_as(shown));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
@@ -336,6 +342,11 @@ pub fn validate_object_meta(meta: &Value, namespaced: bool, rule: NameRule, path
     let wrong = finalizers.flat_map(|name| is_qualified_name(name).into_iter().map(move |why| (name, why)));
     errors
         .extend(wrong.take(MAX_ERRORS).map(|(name, why)| field::Error::invalid(&path.child("finalizers"), name, why)));
+    let finalizers = items(meta, "finalizers");
+    if ["orphan", "foregroundDeletion"].iter().all(|name| finalizers.iter().any(|listed| listed == name)) {
+        let why = "finalizer orphan and foregroundDeletion cannot be both set";
+        errors.push(field::Error::invalid(&path.child("finalizers"), finalizers.to_vec(), why));
+    }
     errors
 }
 

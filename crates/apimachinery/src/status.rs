@@ -228,7 +228,10 @@ impl Status {
 
     /// A 500 with this message.
     pub fn internal(message: impl std::fmt::Display) -> Self {
-        Self::failure(StatusReason::InternalError, format!("Internal error occurred: {message}"))
+        let message = message.to_string();
+        let status = Self::failure(StatusReason::InternalError, format!("Internal error occurred: {message}"));
+        let cause = StatusCause { message, ..StatusCause::default() };
+        status.with_details(StatusDetails { causes: vec![cause], ..StatusDetails::default() })
     }
 
     /// `deployments.apps "x" not found`.

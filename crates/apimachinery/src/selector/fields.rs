@@ -109,9 +109,7 @@ fn unescape(value: &str) -> Result<String, ParseError> {
                 Some(special @ ('\\' | ',' | '=')) => result.push(special),
                 other => {
                     let sequence: String = std::iter::once('\\').chain(other).collect();
-                    return Err(ParseError(format!(
-                        "invalid field selector: invalid escape sequence in value: {sequence}"
-                    )));
+                    return Err(ParseError(format!("invalid field selector: invalid escape sequence: {sequence}")));
                 }
             },
             ',' | '=' => {
