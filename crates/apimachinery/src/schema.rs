@@ -157,6 +157,9 @@ pub struct Schema {
     pub embedded_resource: bool,
     /// `default`
     pub default: Option<Value>,
+    /// The schema of a value that is an object or a list of objects, where values of other types are permitted, too
+    /// (`JSONSchemaPropsOrBool`).
+    pub of_objects: Option<SchemaId>,
     /// The constraints beyond the type; `None` for built-in kinds.
     pub constraints: Option<Box<Constraints>>,
 }

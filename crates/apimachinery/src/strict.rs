@@ -204,7 +204,9 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
         while let Some(key) = members.next_key::<String>()? {
             let below = fields.as_ref().map(|fields| fields.below(&key));
             if let Some(None) = below {
-                findings.report("unknown", &Trail::Key(&trail, &key));
+                if !place.is_some_and(|place| place.is_lenient()) {
+                    findings.report("unknown", &Trail::Key(&trail, &key));
+                }
                 members.next_value::<serde::de::IgnoredAny>()?;
                 continue;
             }
@@ -213,7 +215,8 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
             let before = findings.texts.len();
             let seed = Seed { place: below, trail: Trail::Key(&trail, &key), findings: &mut *findings };
             let value = members.next_value_seed(seed)?;
-            let mut repeated = |key: &str| findings.repeated(before, below.is_some(), &Trail::Key(&trail, key));
+            let is_strict = below.is_some_and(|below| !below.is_lenient());
+            let mut repeated = |key: &str| findings.repeated(before, is_strict, &Trail::Key(&trail, key));
             if fields.as_ref().is_some_and(|fields| fields.is_dropped(&value)) {
                 if result.remove(&key).is_some() {
                     repeated(&key);
@@ -278,7 +281,9 @@ fn prune_members<E>(
                 stay &= !fields.is_dropped(member);
             }
             None => {
-                findings.report("unknown", &trail);
+                if !place.is_lenient() {
+                    findings.report("unknown", &trail);
+                }
                 stay = false;
             }
         }

@@ -7,6 +7,7 @@ use apimachinery::GroupVersionKind;
 use apimachinery::schema::{ListType, PatchStrategy, Property, Schema, SchemaId, Schemas, Type, TypeOf};
 
 const TYPES: &str = include_str!("../data/types.txt");
+const SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
 struct Types {
     schemas: Arc<Schemas>,
@@ -77,6 +78,7 @@ impl Reader {
         // Their content is unrestricted: raw JSON, and unions of JSON types that OpenAPI cannot express.
         schema.preserve_unknown_fields =
             matches!(short, "RawExtension" | "FieldsV1" | "JSON") || short.starts_with("JSONSchemaPropsOr");
+        schema.of_objects = short.strip_prefix("JSONSchemaPropsOr").map(|_| self.named(SCHEMA));
         // Built-in kinds own raw JSON as a whole.
         schema.map_atomic |= short == "RawExtension";
         (id, schema)

@@ -17,6 +17,7 @@ pub(crate) struct Place<'s> {
     node: Option<&'s Schema>,
     property: Option<&'s Property>,
     root: bool,
+    is_lenient: bool,
 }
 
 /// Members that are structs by value wherever they are structs in the built-in API groups...
@@ -89,20 +90,22 @@ pub(crate) enum Form<'v> {
 
 impl<'s> Place<'s> {
     pub fn root(type_: &'s TypeOf) -> Self {
-        Self { schemas: &type_.schemas, node: Some(type_.node()), property: None, root: true }
+        Self { schemas: &type_.schemas, node: Some(type_.node()), property: None, root: true, is_lenient: false }
     }
 
     fn at(&self, id: SchemaId, property: Option<&'s Property>) -> Self {
-        Self { schemas: self.schemas, node: Some(self.schemas.get(id)), property, root: false }
+        let node = self.schemas.get(id);
+        let is_lenient = self.is_lenient || node.of_objects.is_some();
+        Self { schemas: self.schemas, node: Some(node), property, root: false, is_lenient }
     }
 
     fn deduced(&self) -> Self {
-        Self { schemas: self.schemas, node: None, property: None, root: false }
+        Self { schemas: self.schemas, node: None, property: None, root: false, is_lenient: self.is_lenient }
     }
 
     /// The place of a map's member, and whether the schema names that member.
     pub fn child(&self, key: &str) -> (Self, bool) {
-        if let Some(property) = self.node.and_then(|node| node.properties.get(key)) {
+        if let Some(property) = self.node_of_objects().and_then(|node| node.properties.get(key)) {
             let place = self.at(property.schema, Some(property));
             // Custom resources often declare metadata as a bare object; its parts are known all the same.
             if !(self.root && key == "metadata" && place.node.is_some_and(|node| node.properties.is_empty())) {
@@ -118,14 +121,25 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether a map here may have members the schema does not name.
+    /// The node of the objects here.
+    fn node_of_objects(&self) -> Option<&'s Schema> {
+        self.node.map(|node| node.of_objects.map_or(node, |id| self.schemas.get(id)))
+    }
+
+    /// Whether a map here may have members the schema does not name. A named type without fields is an empty struct.
     pub fn is_open(&self) -> bool {
-        self.node.is_none_or(|node| {
+        self.node_of_objects().is_none_or(|node| {
             node.preserve_unknown_fields
                 || node.embedded_resource
                 || node.additional_properties.is_some()
-                || node.properties.is_empty()
+                || (node.properties.is_empty() && node.definition.is_none())
         })
+    }
+
+    /// Whether unknown fields are dropped without a report: upstream's strict decoder does not look into types that
+    /// decode themselves.
+    pub fn is_lenient(&self) -> bool {
+        self.is_lenient
     }
 
     /// Whether the schema states nothing about what is here and below.
@@ -134,7 +148,7 @@ impl<'s> Place<'s> {
     }
 
     pub fn items(&self) -> Self {
-        match self.node.and_then(|node| node.items) {
+        match self.node.and_then(|node| node.items.or(node.of_objects)) {
             Some(id) => self.at(id, None),
             None => self.deduced(),
         }
@@ -199,9 +213,9 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Whether the node is a Go struct upstream, which drops nulls and always prints its struct members.
+    /// Whether the node is a Go struct upstream, which drops nulls and always prints its struct members. Raw JSON is not.
     pub fn is_struct(&self) -> bool {
-        self.node.is_some_and(|node| node.definition.is_some())
+        self.node_of_objects().is_some_and(|node| node.definition.is_some() && !node.preserve_unknown_fields)
     }
 
     /// Members that a Go struct prints even if they are unset: by-value structs print `{}`, required lists and maps

@@ -134,6 +134,16 @@ impl std::fmt::Display for Names<'_> {
 }
 
 fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &Names<'_>) -> Option<Mismatch> {
+    if let (Some(id), Value::Object(_) | Value::Array(_)) = (schema.of_objects, value) {
+        let schema = inside.schemas.get(id);
+        return match value {
+            Value::Array(items) => {
+                let mut objects = items.iter().filter(|item| item.is_object());
+                objects.find_map(|item| below(item, schema, inside, path))
+            }
+            object => below(object, schema, inside, path),
+        };
+    }
     if value.is_null() || schema.preserve_unknown_fields {
         return None;
     }
@@ -256,6 +266,10 @@ fn go_type(schema: &Schema, schemas: &Schemas) -> String {
     if let Some(definition) = schema.definition.as_deref() {
         let mut parts = definition.rsplit('.');
         let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        // Their own decoders read a string.
+        if matches!(name, "Time" | "MicroTime") {
+            return "string".to_owned();
+        }
         return format!("{package}.{name}");
     }
     match schema.type_ {
