@@ -31,6 +31,14 @@ pub fn has_defaults(type_: &TypeOf) -> bool {
     type_.schemas.iter().any(|(_, schema)| schema.default.is_some())
 }
 
+/// Whether an object without the field gets it by default.
+pub fn has_default(type_: &TypeOf, field: &str) -> bool {
+    type_.node().properties.get(field).is_some_and(|property| {
+        let of_property = property.default.as_ref();
+        of_property.or(type_.schemas.get(property.schema).default.as_ref()).is_some_and(|default| !default.is_null())
+    })
+}
+
 /// A walk over an object.
 struct Filling<'t> {
     type_: &'t TypeOf,

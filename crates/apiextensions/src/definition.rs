@@ -209,6 +209,9 @@ impl Version {
 /// removes fields that upstream omits.
 pub fn default_definition(crd: &mut Value) {
     let storage = storage_version_name(crd);
+    if let Some(metadata) = crd.get_mut("metadata").and_then(Value::as_object_mut) {
+        crate::zeros::omit_in_metadata(metadata);
+    }
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     crate::zeros::omit(spec);
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
@@ -221,6 +224,7 @@ pub fn default_definition(crd: &mut Value) {
     if spec.get("conversion").is_none_or(Value::is_null) {
         spec.insert("conversion".into(), serde_json::json!({"strategy": "None"}));
     }
+    drop_empty_webhook(spec);
     default_webhook_port(spec);
     if let (Some(storage), Some(root)) = (storage, crd.as_object_mut()) {
         let status = root.entry("status").or_insert_with(|| serde_json::json!({}));
@@ -232,6 +236,17 @@ pub fn default_definition(crd: &mut Value) {
             status.entry("conditions").or_insert(Value::Null);
             status.entry("acceptedNames").or_insert_with(|| serde_json::json!({"kind": "", "plural": ""}));
         }
+    }
+}
+
+/// Upstream's internal type has no webhook without any of its fields.
+fn drop_empty_webhook(spec: &mut serde_json::Map<String, Value>) {
+    let is_blank = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    if let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut)
+        && let Some(Value::Object(webhook)) = conversion.get("webhook")
+        && webhook.values().all(is_blank)
+    {
+        conversion.remove("webhook");
     }
 }
 

@@ -72,6 +72,10 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
     fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         let old = CustomResourceDefinition::from_value(old);
         match (old, CustomResourceDefinition::from_value(object)) {

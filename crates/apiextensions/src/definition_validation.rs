@@ -16,15 +16,14 @@ use versions::Versions;
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
     let expected = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
-    if crd.metadata.name != expected {
-        let path = Path::new("metadata").child("name");
-        errors.push(Error::invalid(&path, crd.metadata.name.as_str(), "must be spec.names.plural+\".\"+spec.group"));
+    let metadata = [("generateName", &crd.metadata.generate_name), ("name", &crd.metadata.name)];
+    // That a name is missing is an error of its metadata.
+    for (field, name) in metadata.into_iter().filter(|(_, name)| !name.is_empty() && **name != expected) {
+        let path = Path::new("metadata").child(field);
+        errors.push(Error::invalid(&path, name.as_str(), "must be spec.names.plural+\".\"+spec.group"));
     }
     validate_spec(crd, &mut errors);
-    if crd.storage_version().is_none() && crd.status.stored_versions.is_empty() {
-        let path = Path::new("status").child("storedVersions");
-        errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
-    }
+    validate_stored_versions(crd, &mut errors);
     validate_origin(crd, &mut errors);
     errors
 }
@@ -106,8 +105,14 @@ fn validate_immutable(old: &CustomResourceDefinition, crd: &CustomResourceDefini
 fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     let path = Path::new("status").child("storedVersions");
     let stored = &crd.status.stored_versions;
+    // A storage version without a name is an error of its own.
+    if stored.is_empty() && crd.storage_version().is_some_and(|version| version.name.is_empty()) {
+        return;
+    }
     if stored.is_empty() {
-        errors.push(Error::invalid(&path, stored.clone(), "must have at least one stored version"));
+        // Unset on create, as there is no storage version.
+        let value = if crd.storage_version().is_none() { Value::Null } else { stored.clone().into() };
+        errors.push(Error::invalid(&path, value, "must have at least one stored version"));
         return;
     }
     for version in crd.spec.versions.iter().filter(|version| version.storage && !stored.contains(&version.name)) {

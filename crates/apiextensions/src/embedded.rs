@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub(crate) fn check(object: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     for name in ["apiVersion", "kind"] {
         if !object.contains_key(name) {
-            errors.push(Error::required(&path.child(name), "must not be empty"));
+            errors.push(Error::required(&path.child(name), ""));
         }
     }
     if let Some(version) = object.get("apiVersion") {
@@ -62,10 +62,7 @@ mod tests {
         for (object, expected) in [
             (json!({"apiVersion": "v1", "kind": "Pod"}), &[][..]),
             (json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"labels": {"a": "b"}, "namespace": "n"}}), &[]),
-            (
-                json!({}),
-                &["e.apiVersion: Required value: must not be empty", "e.kind: Required value: must not be empty"],
-            ),
+            (json!({}), &["e.apiVersion: Required value", "e.kind: Required value"]),
             (
                 json!({"apiVersion": "", "kind": 1}),
                 &["e.apiVersion: Invalid value: \"\": must not be empty", "e.kind: Invalid value: 1: must be a string"],

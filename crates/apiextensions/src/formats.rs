@@ -3,8 +3,11 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use apimachinery::names;
+use apimachinery::schema::Type;
 use base64::Engine;
 use serde_json::Value;
+
+use crate::structural;
 
 /// A reply has room for no more warnings, see the API server.
 const MAX_UNKNOWN: usize = 256;
@@ -39,7 +42,17 @@ const KNOWN: [&str; 26] = [
     "uuid5",
 ];
 
-/// The formats of strings in a schema that upstream does not know, each once, in order.
+/// Whether values of a type may have the format; without a type, the formats of strings apply.
+pub(crate) fn applies(type_: Type, format: &str) -> bool {
+    match type_ {
+        Type::Any | Type::String => KNOWN.contains(&&*format.replace('-', "")),
+        Type::Integer => matches!(format, "int32" | "int64"),
+        Type::Number => matches!(format, "float" | "double"),
+        Type::Object | Type::Array | Type::Boolean => false,
+    }
+}
+
+/// The formats in a schema that upstream does not know for their type, each once, in order.
 pub fn unknown_in(schema: &Value) -> Vec<&str> {
     let mut unknown = Vec::new();
     collect_unknown(schema, &mut unknown);
@@ -50,8 +63,12 @@ fn collect_unknown<'s>(schema: &'s Value, unknown: &mut Vec<&'s str>) {
     if !schema.is_object() {
         return;
     }
-    if let Some(format) = schema["format"].as_str().filter(|format| !format.is_empty() && schema["type"] == "string")
-        && !KNOWN.contains(&&*format.replace('-', ""))
+    let type_ = match schema["x-kubernetes-int-or-string"] {
+        Value::Bool(true) => Type::Any,
+        _ => structural::read_type(schema["type"].as_str()),
+    };
+    if let Some(format) = schema["format"].as_str().filter(|format| !format.is_empty())
+        && !applies(type_, format)
         && !unknown.contains(&format)
         && unknown.len() < MAX_UNKNOWN
     {

@@ -25,6 +25,9 @@ pub(crate) fn schema(json: &Value) -> String {
 }
 
 pub(crate) fn versions(versions: &[Version], shared: &Shared) -> String {
+    if versions.is_empty() {
+        return "null".to_owned();
+    }
     let shown: Vec<String> = versions.iter().map(|one| version(one, shared)).collect();
     format!("[{}]", shown.join(","))
 }

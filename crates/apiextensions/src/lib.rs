@@ -6,6 +6,7 @@
 
 pub use apimachinery::age;
 mod authorities;
+mod columns;
 pub mod conversion;
 pub mod defaulting;
 pub mod definition;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
+use apimachinery::field::{Error, ErrorKind, ErrorList, Path, json_of_go};
 use apimachinery::schema::{SchemaId, Schemas};
 use serde_json::{Map, Value};
 
@@ -125,21 +125,17 @@ fn refused(path: &Path, rule: &Rule, why: &str) -> Error {
     Error::new(ErrorKind::InvalidShown(shown(rule)), path, why)
 }
 
-/// Prints a rule as in upstream's messages: as the literal of a Go struct.
+/// Prints a rule as in upstream's messages: with the members of its internal struct.
 fn shown(rule: &Rule) -> String {
-    use apimachinery::field::go_quoted;
-    let reason = if rule.reason.is_some() {
-        "(*apiextensions.FieldValueErrorReason)(0x0)"
-    } else {
-        "(*apiextensions.FieldValueErrorReason)(nil)"
-    };
-    let optional = if rule.optional_old_self.is_some() { "(*bool)(0x0)" } else { "(*bool)(nil)" };
+    let text = |text: &str| json_of_go(&Value::from(text));
     format!(
-        "apiextensions.ValidationRule{{Rule:{}, Message:{}, MessageExpression:{}, Reason:{reason}, FieldPath:{}, OptionalOldSelf:{optional}}}",
-        go_quoted(&rule.rule),
-        go_quoted(&rule.message),
-        go_quoted(&rule.message_expression),
-        go_quoted(&rule.field_path)
+        r#"{{"Rule":{},"Message":{},"MessageExpression":{},"Reason":{},"FieldPath":{},"OptionalOldSelf":{}}}"#,
+        text(&rule.rule),
+        text(&rule.message),
+        text(&rule.message_expression),
+        rule.reason.as_deref().map_or_else(|| "null".to_owned(), text),
+        text(&rule.field_path),
+        Value::from(rule.optional_old_self),
     )
 }
 
@@ -166,9 +162,9 @@ fn check_message(rule: &Rule, path: &Path, errors: &mut ErrorList) {
     if condition.is_empty() {
         errors.push(Error::required(&path.child("rule"), "rule is not specified"));
     } else if !rule.message.is_empty() && text.is_empty() {
-        errors.push(Error::invalid(&message, rule.message.as_str(), "message must be non-empty if specified"));
+        errors.push(Error::invalid(&message, rule.message.as_str(), "must be non-empty if specified"));
     } else if breaks_lines(text) {
-        errors.push(Error::invalid(&message, rule.message.as_str(), "message must not contain line breaks"));
+        errors.push(Error::invalid(&message, rule.message.as_str(), "must not contain line breaks"));
     } else if text.is_empty() && breaks_lines(condition) {
         errors.push(Error::required(&message, "message must be specified if rule contains line breaks"));
     }
@@ -183,16 +179,16 @@ fn check_field_path(field: &str, schema: &Map<String, Value>, path: &Path, error
         return;
     }
     if field.trim().is_empty() {
-        errors.push(Error::invalid(path, field, "fieldPath must be non-empty if specified"));
+        errors.push(Error::invalid(path, field, "must be non-empty if specified"));
     }
     if breaks_lines(field) {
-        errors.push(Error::invalid(path, field, "fieldPath must not contain line breaks"));
+        errors.push(Error::invalid(path, field, "must not contain line breaks"));
     }
     // Implied fields are not declared.
     let wrapper = serde_json::json!({"properties": {"self": schema}});
     let type_ = structural::compile(Some(&wrapper), None);
     let Some(property) = type_.schemas.get(type_.root).properties.get("self") else { return };
     if field_path(field, &type_.schemas, property.schema).is_err() {
-        errors.push(Error::invalid(path, field, "fieldPath must be a valid path"));
+        errors.push(Error::invalid(path, field, "must be a valid path"));
     }
 }

@@ -223,7 +223,7 @@ impl Run<'_> {
                 Some(suffix) => path.child(suffix),
             };
             let error = match self.message(compiled, node, value, old, optional) {
-                Ok(detail) => error_for(compiled.rule.reason.as_deref(), type_name, &at, detail),
+                Ok(detail) => error_for(compiled.rule.reason.as_deref(), value, &at, detail),
                 Err(why) => {
                     self.stopped = true;
                     Error::invalid(&at, type_name, why)
@@ -323,12 +323,22 @@ impl Run<'_> {
     }
 }
 
-fn error_for(reason: Option<&str>, type_name: &str, path: &Path, detail: String) -> Error {
+/// A failure shows the value, unless it is a list or an object.
+fn error_for(reason: Option<&str>, value: &Value, path: &Path, detail: String) -> Error {
+    let of_many = match value {
+        Value::Array(_) => Some("array"),
+        Value::Object(_) => Some("object"),
+        _ => None,
+    };
     match reason {
         Some("FieldValueForbidden") => Error::forbidden(path, detail),
         Some("FieldValueRequired") => Error::required(path, detail),
-        Some("FieldValueDuplicate") => Error::new(ErrorKind::Duplicate(type_name.into()), path, ""),
-        _ => Error::invalid(path, type_name, detail),
+        Some("FieldValueDuplicate") => {
+            let shown = of_many.map_or_else(|| value.clone(), Value::from);
+            Error::new(ErrorKind::Duplicate(shown), path, "")
+        }
+        _ if of_many.is_some() => Error::without_value(path, detail),
+        _ => Error::invalid(path, value.clone(), detail),
     }
 }
 

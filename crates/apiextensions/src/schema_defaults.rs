@@ -21,7 +21,7 @@ pub fn validate(schema: &Value, path: &Path) -> ErrorList {
 fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, errors: &mut ErrorList) {
     let whole = whole || is_set(map, "x-kubernetes-embedded-resource");
     let in_meta = in_meta && !whole;
-    check(map, &path.child("default"), in_meta, errors);
+    check(map, &path.child("default"), whole, in_meta, errors);
     if let Some(items) = map.get("items").and_then(Value::as_object) {
         node(items, &path.child("items"), false, in_meta, errors);
     }
@@ -32,11 +32,14 @@ fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, error
     }
 }
 
-fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut ErrorList) {
+fn check(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, errors: &mut ErrorList) {
     // A null default counts as absent.
     let Some(default) = map.get("default").filter(|default| !default.is_null()) else { return };
     // Validated inside a wrapper: at the root of a schema, metadata would be implied.
-    let wrapper = json!({"type": "object", "properties": {"default": map}});
+    let mut wrapper = json!({"type": "object", "properties": {"default": map}});
+    if whole {
+        wrapper["properties"]["default"]["x-kubernetes-embedded-resource"] = true.into();
+    }
     let type_ = structural::compile(Some(&wrapper), None);
     let mut instance = json!({"default": default});
     // Metadata is validated against ObjectMeta, not against the given schema.
@@ -44,7 +47,7 @@ fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut Erro
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }
     // Rules that do not compile are reported where they are defined.
-    for error in Validator::of_compiled_rules(type_).validate(&instance) {
+    for error in Validator::of_compiled_rules(type_).validate_default(&instance) {
         let inner = error.path.as_str().strip_prefix("default").unwrap_or_default().to_owned();
         let full = Path::new(&format!("{path}{inner}"));
         errors.push(Error { path: full, ..error });

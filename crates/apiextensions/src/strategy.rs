@@ -7,18 +7,18 @@ use apimachinery::extent::TooLarge;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
-use apimachinery::raw_json::{Paths, Places};
+use apimachinery::object::ObjectTree as _;
+use apimachinery::raw_json::Places;
 use apimachinery::resource::{Column, RequestContext, Resource, ResourceInfo, Strategy, Subresource};
 use apimachinery::schema::TypeOf;
 use apimachinery::versions::compare_versions;
 use apimachinery::{Object, Status};
 use serde_json::Value;
 
-use crate::age::human_duration;
-use crate::definition::{CustomResourceDefinition, Names, PrinterColumn, Scale, Version};
+use crate::columns::{Shown, cell, columns};
+use crate::definition::{CustomResourceDefinition, Names, Scale, Version};
 use crate::validation::Validator;
-use crate::{defaulting, pruning, structural};
-use apimachinery::jsonpath::JsonPath;
+use crate::{defaulting, pruning, structural, zeros};
 
 /// Converts between the versions of one custom resource inside this process.
 pub trait Converter: Send + Sync {
@@ -147,59 +147,6 @@ fn deprecation(crd: &CustomResourceDefinition, version: &Version) -> Option<Stri
     version.deprecated.then(|| version.deprecation_warning.clone().unwrap_or_else(text))
 }
 
-struct PreparedColumn {
-    column: Column,
-    path: JsonPath,
-}
-
-/// The printer columns of an object.
-struct Shown {
-    columns: Vec<PreparedColumn>,
-    /// The paths of the columns, and those that contain them.
-    paths: Paths,
-    places: Vec<usize>,
-}
-
-impl Shown {
-    fn of(columns: Vec<PreparedColumn>) -> Self {
-        let mut paths = Paths::default();
-        let name = paths.add(["metadata", "name"]);
-        // Names with escapes are found through the object that holds them.
-        let is_plain = |name: &&str| !name.contains(|c: char| c.is_control() || matches!(c, '"' | '\\'));
-        let looks = columns.iter().map(|column| paths.add(column.path.beginning().take_while(is_plain)));
-        let places: Vec<usize> = looks.chain([name]).collect();
-        let places = paths.outermost(places);
-        Self { columns, paths, places }
-    }
-}
-
-fn columns(version: &Version) -> Vec<PreparedColumn> {
-    let age = PrinterColumn {
-        name: "Age".into(),
-        type_: "date".into(),
-        json_path: ".metadata.creationTimestamp".into(),
-        description: "CreationTimestamp is a timestamp representing the server time when this object was created."
-            .into(),
-        ..PrinterColumn::default()
-    };
-    let declared = &version.additional_printer_columns;
-    let chosen = if declared.is_empty() { std::slice::from_ref(&age) } else { declared.as_slice() };
-    chosen
-        .iter()
-        .filter_map(|column| {
-            let path = JsonPath::parse(&column.json_path).ok()?;
-            let column = Column {
-                name: column.name.clone(),
-                type_: column.type_.clone(),
-                format: column.format.clone(),
-                description: column.description.clone(),
-                priority: column.priority,
-            };
-            Some(PreparedColumn { column, path })
-        })
-        .collect()
-}
-
 /// The strategy of one served version of a custom resource, derived from its definition.
 struct CustomStrategy {
     crd_name: String,
@@ -248,6 +195,9 @@ fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &
 
 impl Strategy for CustomStrategy {
     fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        if let Some(metadata) = object.metadata_mut() {
+            zeros::omit_in_metadata(metadata);
+        }
         defaulting::prune_and_default(object, self.validator.type_of())
     }
 
@@ -290,6 +240,10 @@ impl Strategy for CustomStrategy {
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
         if let (true, Some(map)) = (self.has_status, object.as_object_mut()) {
             map.remove("status");
+        }
+        // The same walk has succeeded with a status, so that there is room for the defaults.
+        if self.has_status && defaulting::has_default(self.validator.type_of(), "status") {
+            let _ = defaulting::default(object, self.validator.type_of());
         }
     }
 
@@ -408,22 +362,6 @@ fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList
         check(path, &|value| (!value.is_string()).then(|| ("".into(), accessor(path, value, "string"))));
     }
     errors
-}
-
-fn cell(type_: &str, value: &Value, now: Time) -> Value {
-    match (type_, value) {
-        (_, Value::Null) => Value::Null,
-        ("integer", Value::Number(number)) => {
-            number.as_i64().or_else(|| number.as_f64().map(|n| n as i64)).map_or(Value::Null, Value::from)
-        }
-        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => value.clone(),
-        ("date", Value::String(text)) => Value::from(match text.parse::<jiff::Timestamp>() {
-            Ok(time) => human_duration(now.timestamp().as_second() - time.as_second()),
-            Err(_) => "<invalid>".to_owned(),
-        }),
-        ("string", other) => Value::from(other.to_string()),
-        _ => Value::Null,
-    }
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ impl Compiler<'_> {
     }
 }
 
-fn read_type(text: Option<&str>) -> Type {
+pub(crate) fn read_type(text: Option<&str>) -> Type {
     match text {
         Some("object") => Type::Object,
         Some("array") => Type::Array,

@@ -179,9 +179,15 @@ fn check_identity(
 fn check_metadata(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     // Descriptions and examples are ignored; defaults are refused separately.
     const PLAIN: [&str; 4] = ["type", "default", "properties", "example"];
+    // Upstream compares with an unset field, from which an empty list differs, too.
+    let says_anything = |key: &str| match map.get(key) {
+        Some(Value::Array(_)) => true,
+        Some(value) if key == "additionalProperties" => !value.is_null(),
+        _ => is_set(map, key),
+    };
     let mut names = map.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
     let only_names = names.all(|name| matches!(name.as_str(), "name" | "generateName"));
-    if !only_names || map.keys().any(|key| !PLAIN.contains(&key.as_str()) && is_set(map, key)) {
+    if !only_names || map.keys().any(|key| !PLAIN.contains(&key.as_str()) && says_anything(key)) {
         let why = "must not specify anything other than name and generateName, but metadata is implicitly specified";
         errors.push(Error::forbidden(path, why));
     }
@@ -236,7 +242,7 @@ fn junctors<'a>(map: &'a Map<String, Value>, path: &Path) -> Vec<(&'static str, 
 /// Inside a junctor only values are restricted.
 fn nested(schema: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
     const EMPTY: [&str; 5] = ["type", "title", "description", "x-kubernetes-list-map-keys", "x-kubernetes-validations"];
-    const UNDEFINED: [&str; 4] = ["default", "externalDocs", "x-kubernetes-list-type", "x-kubernetes-map-type"];
+    const UNDEFINED: [&str; 3] = ["default", "x-kubernetes-list-type", "x-kubernetes-map-type"];
     const FALSE: [&str; 4] = [
         "nullable",
         "x-kubernetes-preserve-unknown-fields",

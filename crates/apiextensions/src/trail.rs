@@ -5,6 +5,8 @@ use apimachinery::field::Path;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Trail<'t> {
     Root,
+    /// A default, which is validated as a document of its own: messages name places in it.
+    Default,
     Child(&'t Self, &'t str),
     Index(&'t Self, usize),
 }
@@ -21,8 +23,31 @@ impl<'t> Trail<'t> {
     pub fn path(&self) -> Path {
         match self {
             Self::Root => Path::root(),
+            Self::Default => Path::new("default"),
             Self::Child(parent, name) => parent.path().child(name),
+            // As upstream, which appends the place in the default as if it were a field.
+            Self::Index(Self::Default, index) => Self::Default.path().child(&format!("[{index}]")),
             Self::Index(parent, index) => parent.path().index(*index),
+        }
+    }
+
+    pub fn is_of_default(&self) -> bool {
+        match self {
+            Self::Root => false,
+            Self::Default => true,
+            Self::Child(parent, _) | Self::Index(parent, _) => parent.is_of_default(),
+        }
+    }
+
+    /// The place as messages name it; the validated document itself has no name.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Root | Self::Default => String::new(),
+            Self::Child(parent, name) => match parent.shown() {
+                of_parent if of_parent.is_empty() => (*name).to_owned(),
+                of_parent => format!("{of_parent}.{name}"),
+            },
+            Self::Index(parent, index) => format!("{}[{index}]", parent.shown()),
         }
     }
 }

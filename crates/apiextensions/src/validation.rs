@@ -1,6 +1,9 @@
 //! Validation of custom resources by their structural schema, with the messages of upstream's validator (go-openapi's).
 
+mod alternatives;
 mod constraints;
+mod kinds;
+mod numbers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -9,9 +12,9 @@ use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
 use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, TypeOf};
 use serde_json::Value;
 
-use self::constraints::{
-    check_items, check_number, check_size, out_of_format, plain, same, type_error, whole, wrong, wrong_type,
-};
+use self::alternatives::Attempt;
+use self::constraints::{add, check_enum, whole, wrong};
+use self::kinds::{format_of, type_error};
 use crate::rule_evaluation::{Rules, by_identity, identity};
 use crate::trail::Trail;
 use crate::{embedded, formats, re2};
@@ -62,6 +65,25 @@ impl Validator {
             self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
         }
         self.apply_rules(object, None, &mut errors);
+        errors
+    }
+
+    /// Checks the member `default` of `wrapper` alone. The first kind of errors is reported: those of embedded objects,
+    /// of the schema, of rules. As upstream, items of sets may be repeated.
+    pub(crate) fn validate_default(&self, wrapper: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        let (Some(property), Some(value)) = (self.type_.node().properties.get("default"), wrapper.get("default"))
+        else {
+            return errors;
+        };
+        self.check_identities(self.type_.node(), wrapper, &Path::root(), true, &mut errors);
+        errors.retain(|error| !matches!(error.kind, ErrorKind::Duplicate(_)));
+        if errors.is_empty() {
+            self.check_value(self.node(property.schema), value, None, &Trail::Default, &mut errors);
+        }
+        if errors.is_empty() {
+            self.apply_rules(wrapper, None, &mut errors);
+        }
         errors
     }
 
@@ -152,14 +174,24 @@ impl Validator {
         self.type_.schemas.get(id)
     }
 
-    /// Adds the errors of a value unless it equals `old`.
-    fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
+    /// Adds the errors of a value unless it equals `old`; counts the checks as [`Validator::check_value`], and itself.
+    fn check(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Trail<'_>,
+        errors: &mut ErrorList,
+    ) -> usize {
         // An unchanged value is not validated: its errors are tolerated.
         if errors.len() < MAX_ERRORS && old != Some(value) && !old.is_some_and(|old| reordered(schema, old, value)) {
-            self.check_value(schema, value, old, path, errors);
+            return 1 + self.check_value(schema, value, old, path, errors);
         }
+        1
     }
 
+    /// Adds the errors of a value. The result counts the checks that were made, by which upstream chooses the
+    /// alternative whose errors are reported; all are made, also for a value of another type.
     fn check_value(
         &self,
         schema: &Schema,
@@ -167,36 +199,60 @@ impl Validator {
         old: Option<&Value>,
         path: &Trail<'_>,
         errors: &mut ErrorList,
-    ) {
-        if let Some(error) = type_error(schema, value, path) {
-            errors.push(error);
-            return;
-        }
+    ) -> usize {
+        let wrong_type = type_error(schema, value, path);
+        let mut checks = usize::from(wrong_type.is_none());
+        errors.extend(wrong_type);
+        let constraints = schema.constraints.as_deref();
         if value.is_null() {
-            return;
+            check_enum(constraints, value, path, errors);
+            return checks;
         }
-        if let Some(constraints) = &schema.constraints {
-            self.check_constraints(constraints, value, old, path, errors);
+        if let Some(constraints) = constraints {
+            checks += self.check_junctors(constraints, value, old, path, errors);
         }
         match value {
             Value::String(text) => {
-                let format = schema.format.as_deref().filter(|format| !formats::matches(format, text));
-                errors.extend(format.map(|format| wrong_type(path, format, text)));
+                errors.extend(constraints.and_then(|constraints| self.text_error(constraints, text, value, path)));
+                let format = format_of(schema).filter(|format| !formats::matches(format, text));
+                errors.extend(format.map(|format| constraints::wrong_type(path, format, text)));
             }
-            Value::Number(_) => errors.extend(out_of_format(schema, value, path)),
-            Value::Object(map) => self.check_fields(schema, map, old, path, errors),
+            Value::Number(_) => numbers::check(schema, value, path, errors),
             Value::Array(items) => {
-                let Some(id) = schema.items else { return };
-                let before = old.and_then(Value::as_array).map(|old| by_identity(&schema.list_type, old));
-                for (index, item) in items.iter().enumerate() {
-                    let identity = before.as_ref().and_then(|_| identity(&schema.list_type, item));
-                    let old =
-                        before.as_ref().zip(identity).and_then(|(before, identity)| before.get(&identity).copied());
-                    self.check(self.node(id), item, old, &path.index(index), errors);
+                checks += self.check_items(schema, items, old, path, errors);
+                if let Some(constraints) = constraints {
+                    constraints::check_items(constraints, items, path, errors);
                 }
             }
             _ => {}
         }
+        check_enum(constraints, value, path, errors);
+        if let Value::Object(map) = value {
+            if let Some(constraints) = constraints {
+                constraints::check_size(constraints, map.len(), path, errors);
+            }
+            checks += self.check_fields(schema, map, old, path, errors);
+        }
+        checks
+    }
+
+    fn check_items(
+        &self,
+        schema: &Schema,
+        items: &[Value],
+        old: Option<&Value>,
+        path: &Trail<'_>,
+        errors: &mut ErrorList,
+    ) -> usize {
+        let Some(id) = schema.items else { return 0 };
+        let before = old.and_then(Value::as_array).map(|old| by_identity(&schema.list_type, old));
+        let mut checks = 0;
+        for (index, item) in items.iter().enumerate() {
+            let identity = before.as_ref().and_then(|_| identity(&schema.list_type, item));
+            let old = before.as_ref().zip(identity).and_then(|(before, identity)| before.get(&identity).copied());
+            checks += self.check(self.node(id), item, old, &path.index(index), errors);
+        }
+        checks
     }
 
     fn check_fields(
@@ -206,10 +262,9 @@ impl Validator {
         old: Option<&Value>,
         path: &Trail<'_>,
         errors: &mut ErrorList,
-    ) {
-        let missing = schema.required.iter().filter(|name| !map.contains_key(&***name));
-        errors.extend(missing.map(|name| Error::required(&path.path().child(name), "")));
+    ) -> usize {
         let holds_object = matches!(path, Trail::Root) || schema.embedded_resource;
+        let mut checks = 0;
         for (name, child) in map {
             let known = schema.properties.get(name.as_str()).map(|property| property.schema);
             let Some(id) = known.or(schema.additional_properties) else { continue };
@@ -218,9 +273,13 @@ impl Validator {
                 // The API server checks metadata of every object; here are only the author's extra restrictions.
                 self.check_metadata(self.node(id), child, old, &path.child(name), errors);
             } else {
-                self.check(self.node(id), child, old, &path.child(name), errors);
+                checks += self.check(self.node(id), child, old, &path.child(name), errors);
             }
         }
+        for name in schema.required.iter().filter(|name| !map.contains_key(&***name)) {
+            add(errors, Error::required(&path.child(name).path(), ""));
+        }
+        checks
     }
 
     fn check_metadata(
@@ -239,52 +298,17 @@ impl Validator {
         }
     }
 
-    fn check_constraints(
-        &self,
-        constraints: &Constraints,
-        value: &Value,
-        old: Option<&Value>,
-        path: &Trail<'_>,
-        errors: &mut ErrorList,
-    ) {
-        if !constraints.enum_values.is_empty() && !constraints.enum_values.iter().any(|allowed| same(allowed, value)) {
-            let supported = constraints.enum_values.iter().map(plain).collect();
-            errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, &path.path(), ""));
-        }
-        match value {
-            Value::String(text) => self.check_text(constraints, text, value, path, errors),
-            Value::Number(number) => {
-                if let Some(number) = number.as_f64() {
-                    check_number(constraints, number, value, path, errors);
-                }
-            }
-            Value::Array(items) => check_items(constraints, items, value, path, errors),
-            Value::Object(map) => check_size(constraints, map.len(), value, path, errors),
-            _ => {}
-        }
-        self.check_junctors(constraints, value, old, path, errors);
-    }
-
-    fn check_text(
-        &self,
-        constraints: &Constraints,
-        text: &str,
-        value: &Value,
-        path: &Trail<'_>,
-        errors: &mut ErrorList,
-    ) {
+    /// The first restriction that the text violates.
+    fn text_error(&self, constraints: &Constraints, text: &str, value: &Value, path: &Trail<'_>) -> Option<Error> {
         let length = text.chars().count() as u64;
         if let Some(max) = constraints.max_length.filter(|max| length > *max) {
-            errors.push(Error::too_long(&path.path(), usize::try_from(max).unwrap_or(usize::MAX)));
+            return Some(Error::too_long(&path.path(), usize::try_from(max).unwrap_or(usize::MAX)));
         }
         if let Some(min) = constraints.min_length.filter(|min| length < *min) {
-            errors.push(wrong(path, value, format!("should be at least {min} chars long")));
+            return Some(wrong(path, value.clone(), format!("should be at least {min} chars long")));
         }
-        if let Some(pattern) = &constraints.pattern
-            && !self.pattern_matches(pattern, text)
-        {
-            errors.push(wrong(path, value, format!("should match '{pattern}'")));
-        }
+        let pattern = constraints.pattern.as_deref().filter(|pattern| !self.pattern_matches(pattern, text))?;
+        Some(wrong(path, value.clone(), format!("should match '{pattern}'")))
     }
 
     fn pattern_matches(&self, pattern: &str, text: &str) -> bool {
@@ -299,50 +323,67 @@ impl Validator {
         old: Option<&Value>,
         path: &Trail<'_>,
         errors: &mut ErrorList,
-    ) {
-        let try_each =
-            |ids: &[SchemaId]| -> Vec<ErrorList> { ids.iter().map(|id| self.attempt(*id, value, old, path)).collect() };
+    ) -> usize {
+        let mut checks = 0;
+        let mut take = |attempt: Attempt, errors: &mut ErrorList| {
+            checks += attempt.checks;
+            attempt.errors.into_iter().for_each(|error| add(errors, error));
+        };
         if !constraints.any_of.is_empty() {
-            let results = try_each(&constraints.any_of);
-            if !results.iter().any(Vec::is_empty) {
-                errors.push(whole(path, "must validate at least one schema (anyOf)"));
-                errors.extend(results.into_iter().next().into_iter().flatten());
+            let tried: Vec<Attempt> = self.attempts(&constraints.any_of, value, old, path).collect();
+            if !tried.iter().any(Attempt::succeeded) {
+                add(errors, whole(path, "must validate at least one schema (anyOf)"));
             }
+            Attempt::decisive(tried).into_iter().for_each(|attempt| take(attempt, errors));
         }
         if !constraints.one_of.is_empty() {
-            let results = try_each(&constraints.one_of);
-            match results.iter().filter(|result| result.is_empty()).count() {
-                1 => {}
-                0 => {
-                    errors.push(whole(path, "must validate one and only one schema (oneOf). Found none valid"));
-                    errors.extend(results.into_iter().next().into_iter().flatten());
-                }
-                many => errors.push(whole(
-                    path,
-                    &format!("must validate one and only one schema (oneOf). Found {many} valid alternatives"),
-                )),
+            let tried: Vec<Attempt> = self.attempts(&constraints.one_of, value, old, path).collect();
+            let valid = tried.iter().filter(|attempt| attempt.succeeded()).count();
+            let found = match valid {
+                0 => "none valid".to_owned(),
+                many => format!("{many} valid alternatives"),
+            };
+            if valid != 1 {
+                let what = format!("must validate one and only one schema (oneOf). Found {found}");
+                add(errors, whole(path, &what));
+            }
+            if valid < 2 {
+                Attempt::decisive(tried).into_iter().for_each(|attempt| take(attempt, errors));
             }
         }
         if !constraints.all_of.is_empty() {
-            let results = try_each(&constraints.all_of);
-            let failed = results.iter().filter(|result| !result.is_empty()).count();
+            let mut failed = 0;
+            for attempt in self.attempts(&constraints.all_of, value, old, path) {
+                failed += usize::from(!attempt.succeeded());
+                take(attempt, errors);
+            }
             if failed > 0 {
-                let none = if failed == results.len() { ". None validated" } else { "" };
-                errors.extend(results.into_iter().flatten());
-                errors.push(whole(path, &format!("must validate all the schemas (allOf){none}")));
+                let none = if failed == constraints.all_of.len() { ". None validated" } else { "" };
+                add(errors, whole(path, &format!("must validate all the schemas (allOf){none}")));
             }
         }
         if let Some(not) = constraints.not
-            && self.attempt(not, value, None, path).is_empty()
+            && self.attempt(not, value, None, path).succeeded()
         {
-            errors.push(whole(path, "must not validate the schema (not)"));
+            add(errors, whole(path, "must not validate the schema (not)"));
         }
+        checks
     }
 
-    fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Trail<'_>) -> ErrorList {
+    fn attempts(
+        &self,
+        ids: &[SchemaId],
+        value: &Value,
+        old: Option<&Value>,
+        path: &Trail<'_>,
+    ) -> impl Iterator<Item = Attempt> {
+        ids.iter().map(move |id| self.attempt(*id, value, old, path))
+    }
+
+    fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Trail<'_>) -> Attempt {
         let mut errors = ErrorList::new();
-        self.check_value(self.node(id), value, old, path, &mut errors);
-        errors
+        let checks = self.check_value(self.node(id), value, old, path, &mut errors);
+        Attempt { errors, checks }
     }
 
     /// Whether [`Validator::check_identities`] certainly finds no error: a check without paths, which are needed only
@@ -382,7 +423,8 @@ impl Validator {
                 for (name, child) in map {
                     let known = schema.properties.get(name.as_str()).map(|property| property.schema);
                     if let Some(id) = known.or(schema.additional_properties).filter(|_| !(root && name == "metadata")) {
-                        self.check_identities(self.node(id), child, &path.child(name), false, errors);
+                        let path = if known.is_some() { path.child(name) } else { path.key(name) };
+                        self.check_identities(self.node(id), child, &path, false, errors);
                     }
                 }
             }

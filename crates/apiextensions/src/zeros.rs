@@ -62,6 +62,11 @@ pub(crate) fn omit(spec: &mut Object) {
     }
 }
 
+/// Removes empty texts, lists and maps from metadata.
+pub(crate) fn omit_in_metadata(metadata: &mut Object) {
+    drop_zeros(metadata, &["annotations", "finalizers", "generateName", "labels", "ownerReferences"]);
+}
+
 fn omit_in_schema(schema: &mut Value, depth: usize) {
     let Some(map) = schema.as_object_mut().filter(|_| depth < MAX_DEPTH) else { return };
     drop_zeros(map, &SCHEMA_FIELDS);
@@ -110,6 +115,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_empty_webhook_and_empty_metadata_are_omitted() {
+        let mut crd = json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "generateName": ""},
+            "spec": {"names": {"kind": "A"}, "versions": [], "conversion": {"strategy": "None", "webhook": {}}}});
+        crate::definition::default_definition(&mut crd);
+        assert_eq!(crd["metadata"], json!({"name": "a"}));
+        assert_eq!(crd["spec"]["conversion"], json!({"strategy": "None"}));
+    }
 
     #[test]
     fn zero_values_are_omitted() {

@@ -33,7 +33,7 @@ fn messages_match_upstreams() {
         ),
         (
             |crd| crd["spec"]["versions"][0]["schema"] = json!({}),
-            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
         ),
         (
             |crd| crd["spec"]["names"]["listKind"] = json!("Widget"),
@@ -56,6 +56,26 @@ fn messages_match_upstreams() {
     ] {
         assert_eq!(errors_of(change), [expected]);
     }
+    let generated = errors_of(|crd| crd["metadata"] = json!({"generateName": "x"}));
+    assert_eq!(
+        generated,
+        [r#"metadata.generateName: Invalid value: "x": must be spec.names.plural+"."+spec.group"#],
+        "a missing name is reported with the other metadata"
+    );
+    let named = errors_of(|crd| crd["spec"]["versions"][0]["name"] = json!("V1"));
+    let fields: Vec<&str> = named.iter().filter_map(|text| Some(text.split_once(':')?.0)).collect();
+    assert_eq!(fields, ["spec.versions[0].name", "spec.version"], "{named:?}");
+    let stored_twice = errors_of(|crd| {
+        let mut second = crd["spec"]["versions"][0].clone();
+        second["name"] = json!("v2");
+        crd["spec"]["versions"].as_array_mut().expect("a list").push(second);
+    });
+    assert_eq!(
+        stored_twice.last().map(String::as_str),
+        Some(r#"status.storedVersions: Invalid value: ["v1"]: must have the storage version v2"#)
+    );
+    let empty = errors_of(|crd| crd["spec"]["versions"] = json!([]));
+    assert!(empty[0].starts_with("spec.versions: Invalid value: null: must have exactly one"), "{empty:?}");
     let none = errors_of(|crd| crd["spec"]["versions"][0]["storage"] = json!(false));
     assert!(none[0].ends_with("must have exactly one version marked as storage version"), "{none:?}");
     assert_eq!(none[1..], ["status.storedVersions: Invalid value: null: must have at least one stored version"]);

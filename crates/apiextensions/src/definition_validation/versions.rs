@@ -38,7 +38,7 @@ impl<'a> Versions<'a> {
         let schema_of = |version: &'a Version| version.json_schema().filter(|schema| schema.is_object());
         for (index, _) in self.all.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
             let path = self.spec.child("versions").index(index).child("schema").child("openAPIV3Schema");
-            errors.push(Error::required(&path, "schemas are required"));
+            errors.push(Error::required(&path, ""));
         }
         for (index, version) in self.all.iter().enumerate() {
             let path = self.spec.child("versions").index(index);
@@ -71,6 +71,14 @@ impl<'a> Versions<'a> {
         }
         if self.all.iter().filter(|version| version.storage).count() != 1 {
             complain("must have exactly one version marked as storage version");
+        }
+        // The name of the first version was a field of its own before there were several.
+        let first = self.all.first().map(|version| version.name.as_str()).filter(|name| !name.is_empty());
+        if let Some(first) = first
+            && let why = names::is_dns1035_label(first)
+            && !why.is_empty()
+        {
+            errors.push(Error::invalid(&self.spec.child("version"), first, why.join(",")));
         }
     }
 

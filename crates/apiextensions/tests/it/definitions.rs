@@ -31,9 +31,9 @@ fn with_rule(rule: Value) -> Value {
 #[test]
 fn rules_must_compile() {
     let shown = |rule: &str, expression: &str| {
+        let rule = rule.replace('>', "\\u003e");
         format!(
-            "apiextensions.ValidationRule{{Rule:\"{rule}\", Message:\"\", MessageExpression:\"{expression}\", \
-             Reason:(*apiextensions.FieldValueErrorReason)(nil), FieldPath:\"\", OptionalOldSelf:(*bool)(nil)}}"
+            r#"{{"Rule":"{rule}","Message":"","MessageExpression":"{expression}","Reason":null,"FieldPath":"","OptionalOldSelf":null}}"#
         )
     };
     for (rule, at, expected) in [
@@ -76,12 +76,12 @@ fn rules_must_compile() {
         (
             json!({"rule": "self.a > 0", "message": " "}),
             "message",
-            r#"Invalid value: " ": message must be non-empty if specified"#.into(),
+            r#"Invalid value: " ": must be non-empty if specified"#.into(),
         ),
         (
             json!({"rule": "self.a > 0", "message": "a\nb"}),
             "message",
-            r#"Invalid value: "a\nb": message must not contain line breaks"#.into(),
+            r#"Invalid value: "a\nb": must not contain line breaks"#.into(),
         ),
         (
             json!({"rule": "self.a\n> 0"}),
@@ -91,7 +91,7 @@ fn rules_must_compile() {
         (
             json!({"rule": "self.a > 0", "fieldPath": ".z"}),
             "fieldPath",
-            r#"Invalid value: ".z": fieldPath must be a valid path"#.into(),
+            r#"Invalid value: ".z": must be a valid path"#.into(),
         ),
         (json!({"rule": "self.a > 0", "fieldPath": ".m['x.y']"}), "", String::new()),
         (
@@ -179,11 +179,15 @@ fn new_unknown_formats_are_reported() {
     let of = |format: &str| json!({"type": "string", "format": format});
     let properties = json!({
         "a": of("date-time"), "b": of("made-up"), "c": {"type": "integer", "format": "int32"},
+        "d": {"type": "number", "format": "int32"}, "e": {"x-kubernetes-int-or-string": true, "format": "int64"},
+        "f": {"type": "boolean", "format": "date"},
         "l": {"type": "array", "items": {"allOf": [of("made-up"), of("k8s-short-name"), of("other")]}},
     });
     let crd = definition(&json!({"type": "object", "properties": properties}));
     let context = crate::context();
-    let expected = ["unrecognized format \"made-up\"", "unrecognized format \"other\""];
+    // A format of another type is as unknown as one that does not exist.
+    let expected =
+        ["made-up", "int32", "int64", "date", "other"].map(|format| format!("unrecognized format \"{format}\""));
     assert_eq!(DefinitionStrategy.warnings(&context, None, &crd), expected);
     assert!(DefinitionStrategy.warnings(&context, Some(&crd), &crd).is_empty());
 }

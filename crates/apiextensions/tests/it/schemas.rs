@@ -35,6 +35,10 @@ fn accepted_schemas() {
         json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": true}),
         json!({"type": "object", "additionalProperties": {"type": "integer", "default": "not checked"}}),
         json!({"type": "string", "default": null}),
+        json!({"type": "string", "anyOf": [{"externalDocs": {"url": "u"}}]}),
+        // As upstream, defaults of these two may violate the type and the uniqueness.
+        json!({"x-kubernetes-int-or-string": true, "default": 1.5}),
+        json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}, "default": ["a", "a"]}),
         json!({"type": "object", "properties": {"kind": {"type": "integer"}, "metadata": {"type": "string"}}}),
         list("set", json!({"type": "string"})),
         list("set", json!({"type": "array", "items": {"type": "string"}})),
@@ -67,7 +71,6 @@ fn schemas_that_are_not_structural() {
             vec![
                 "p.not.anyOf[0].type: Forbidden: must be empty to be structural",
                 "p.not.anyOf[1].type: Forbidden: must be empty to be structural",
-                "p.not.externalDocs: Forbidden: must be undefined to be structural",
             ],
         ),
         (
@@ -135,7 +138,23 @@ fn schemas_of_the_wrong_kind() {
         ),
         (
             json!({"type": "integer", "default": "x"}),
-            vec![r#"p.default: Invalid value: "string": default in body must be of type integer: "string""#.into()],
+            vec![r#"p.default: Invalid value: "string":  in body must be of type integer: "string""#.into()],
+        ),
+        (
+            json!({"type": "array", "items": {"type": "string"}, "default": ["a", 1]}),
+            vec![r#"p.default.[1]: Invalid value: "integer": [1] in body must be of type string: "integer""#.into()],
+        ),
+        (
+            json!({"type": "object", "properties": {"a": {"type": "string"}}, "default": {"a": 1}}),
+            vec![r#"p.default.a: Invalid value: "integer": a in body must be of type string: "integer""#.into()],
+        ),
+        (
+            json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+                "default": {"kind": 1}}),
+            vec![
+                "p.default.apiVersion: Required value".into(),
+                "p.default.kind: Invalid value: 1: must be a string".into(),
+            ],
         ),
         (
             json!({"type": "object", "default": {"a": 1}}),
@@ -240,6 +259,13 @@ fn the_root_of_a_schema_is_an_object_with_metadata() {
         (with(json!({"metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}}})), vec![]),
         (with(json!({"metadata": {"type": "object", "description": "d"}})), vec![
             format!("p.properties[metadata]: Forbidden: {implied}"),
+        ]),
+        (with(json!({"metadata": {"type": "object", "additionalProperties": false}})), vec![
+            format!("p.properties[metadata]: Forbidden: {implied}"),
+        ]),
+        (json!({"type": "object", "default": {}}), vec![
+            "p.default.apiVersion: Required value".into(),
+            "p.default.kind: Required value".into(),
         ]),
         (with(json!({"metadata": {"type": "object", "default": {"name": "n"}}, "kind": {"type": "string", "default": "K"}})), vec![
             "p.properties[kind].default: Forbidden: must not be set in top-level kind".into(),
