@@ -107,6 +107,7 @@ pub struct Rounds {
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     warnings: Mutex<Warnings>,
+    findings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<(String, String)>>,
     claims: Mutex<Vec<Guard>>,
     /// Nanoseconds.
@@ -126,6 +127,17 @@ impl Notes {
     /// The warnings of the request.
     pub(crate) fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.lock()).into_texts()
+    }
+
+    /// Warnings about the fields of the document, which a refusal contains as well.
+    pub(crate) fn set_findings(&self, findings: &[String]) {
+        if !findings.is_empty() {
+            *self.findings.lock() = findings.to_vec();
+        }
+    }
+
+    pub(crate) fn take_findings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.findings.lock())
     }
 
     /// How long the request waited for programs of users.

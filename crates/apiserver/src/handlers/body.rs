@@ -128,7 +128,10 @@ impl Call<'_> {
                     strict::error_text(&findings)
                 )))
             }
-            FieldValidation::Warn | FieldValidation::Strict => Ok(findings),
+            FieldValidation::Warn | FieldValidation::Strict => {
+                self.notes.set_findings(&findings);
+                Ok(findings)
+            }
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use apimachinery::field::Path;
 use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::RequestContext;
-use apimachinery::status::StatusDetails;
 use apimachinery::{Object, ObjectKey, Status, StatusReason, names, strict};
 use bytes::Bytes;
 use http::StatusCode;
@@ -224,7 +223,7 @@ impl Call<'_> {
 
     /// Rejects creates while the definition is terminating: a client that recreates deleted objects would keep it from
     /// being finalized.
-    fn refuse_of_terminating_kind(&self) -> Result<(), Status> {
+    fn refuse_of_terminating_kind(&self, key: &ObjectKey) -> Result<(), Status> {
         let info = &self.resource.info;
         if !info.custom {
             return Ok(());
@@ -235,14 +234,12 @@ impl Call<'_> {
         if !stored.is_some_and(|definition| definition.is_deleting()) {
             return Ok(());
         }
-        let message = "create not allowed while custom resource definition is terminating";
-        let details =
-            StatusDetails { group: named.group.clone(), kind: named.plural.clone(), ..StatusDetails::default() };
-        Err(Status::failure(StatusReason::MethodNotAllowed, message).with_details(details))
+        let why = "create not allowed while custom resource definition is terminating";
+        Err(Status::forbidden(&named.group, &named.plural, key.name(), why))
     }
 
     async fn store_new(&self, key: &ObjectKey, encoded: &Bytes) -> Result<Arc<Object>, Status> {
-        self.refuse_of_terminating_kind()?;
+        self.refuse_of_terminating_kind(key)?;
         let place = keys::object_key(&self.resource.info.resource, key);
         let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {

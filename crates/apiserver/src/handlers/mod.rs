@@ -127,7 +127,9 @@ pub(crate) async fn handle(
     if let Some(recording) = parts.extensions.get::<Recording>() {
         recording.annotate(call.notes.take_annotations());
     }
-    let mut warnings = call.notes.take_warnings();
+    // A successful response has them already.
+    let mut warnings = if answer.is_err() { call.notes.take_findings() } else { Vec::new() };
+    warnings.extend(call.notes.take_warnings());
     warnings.extend(call.deprecation().map(str::to_owned));
     let waited = call.notes.waited();
     if warnings.is_empty() && waited.is_zero() {
@@ -173,6 +175,8 @@ impl Call<'_> {
                 Some(answer) => answer(self, body).await,
                 None => Err(method_not_allowed()),
             },
+            // Custom resources have one route for all verbs upstream.
+            (verb, Some(_)) if self.resource.info.custom => Err(self.unsupported(verb)),
             _ => Err(method_not_allowed()),
         }
     }
@@ -187,19 +191,21 @@ impl Call<'_> {
         let legacy = self.info.path.split('/').any(|part| part == "watch");
         match self.info.verb {
             "watch" if legacy => no_such_resource(),
-            "watch" if self.allows("list") => {
-                let named = &self.resource.info.resource;
-                let resource = named.gvr().group_resource();
-                let message = format!("watch is not supported on resources of kind {resource:?}");
-                let details = apimachinery::status::StatusDetails {
-                    group: named.group.clone(),
-                    kind: named.plural.clone(),
-                    ..Default::default()
-                };
-                Status::failure(StatusReason::MethodNotAllowed, message).with_details(details)
-            }
+            "watch" if self.allows("list") => self.unsupported("watch"),
             _ => method_not_allowed(),
         }
+    }
+
+    fn unsupported(&self, verb: &str) -> Status {
+        let named = &self.resource.info.resource;
+        let resource = named.gvr().group_resource();
+        let message = format!("{verb} is not supported on resources of kind {resource:?}");
+        let details = apimachinery::status::StatusDetails {
+            group: named.group.clone(),
+            kind: named.plural.clone(),
+            ..Default::default()
+        };
+        Status::failure(StatusReason::MethodNotAllowed, message).with_details(details)
     }
 
     /// The warning in each response of a deprecated version.
@@ -230,7 +236,8 @@ impl Call<'_> {
             Subresource::Scale { .. } => requested == "scale",
             Subresource::Other { name, .. } => name == requested,
         });
-        found.cloned().map(Some).ok_or_else(no_such_resource)
+        let unknown = || if self.resource.info.custom { self.not_found(&self.info.name) } else { no_such_resource() };
+        found.cloned().map(Some).ok_or_else(unknown)
     }
 
     /// A namespaced object has a namespace in its URL, a cluster-scoped one does not.

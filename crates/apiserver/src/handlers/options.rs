@@ -90,7 +90,13 @@ impl Call<'_> {
             }
         } else {
             let tree: Value = body::decode(self.headers, body)?;
-            serde_json::from_value(tree)
+            let found = apimachinery::go_json::type_name(&tree);
+            if !matches!(found, "object" | "null") {
+                return Err(Status::bad_request(format!(
+                    "error decoding DeleteOptions: a JSON {found}, not an object"
+                )));
+            }
+            serde_json::from_value(if tree.is_null() { json!({}) } else { tree })
                 .map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
         };
         if !options.kind.is_empty() && options.kind != "DeleteOptions" {

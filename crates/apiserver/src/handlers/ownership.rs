@@ -216,10 +216,10 @@ pub(super) fn finalizer_warnings(old: Option<&Value>, new: &Value) -> Vec<String
         let mut warn = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
         names::is_qualified_name(name).iter().for_each(|why| warn(why));
         if !name.contains('/') && !matches!(*name, "orphan" | "foregroundDeletion" | "kubernetes") {
-            warn(
-                "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
-                 finalizer writers",
-            );
+            let path = if name.contains('.') { " including a path (/)" } else { "" };
+            warn(&format!(
+                "prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+            ));
         }
     }
     warnings
@@ -232,12 +232,15 @@ mod tests {
     #[test]
     fn finalizers_without_a_domain_yield_warnings() {
         let object = |names: &[&str]| json!({"metadata": {"finalizers": names}});
-        let prefer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name including a path (/) to avoid \
+        let prefer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                      with other finalizer writers";
+        let longer = "metadata.finalizers: \"x.y\": prefer a domain-qualified finalizer name including a path (/) to avoid \
                       accidental conflicts with other finalizer writers";
         for (old, new, expected) in [
             (None, object(&["x", "orphan", "a.example/b"]), vec![prefer]),
             (Some(object(&["x"])), object(&["x", "kubernetes"]), vec![]),
             (Some(object(&[])), object(&["x"]), vec![prefer]),
+            (None, object(&["x.y"]), vec![longer]),
         ] {
             assert_eq!(finalizer_warnings(old.as_ref(), &new), expected, "{new}");
         }

@@ -167,7 +167,10 @@ impl Call<'_> {
             FieldValidation::Strict if !findings.is_empty() => {
                 Err(patch.invalid(old, schema, strict::error_text(&findings)))
             }
-            FieldValidation::Warn | FieldValidation::Strict => Ok((new, findings)),
+            FieldValidation::Warn | FieldValidation::Strict => {
+                self.notes.set_findings(&findings);
+                Ok((new, findings))
+            }
         }
     }
 
@@ -251,6 +254,8 @@ impl Call<'_> {
     async fn apply(&self, body: Body) -> Result<Response, Status> {
         let WriteOptions { dry_run, force, field_validation, .. } = self.write_options(Write::Apply)?;
         let (mut patch, findings) = self.read_configuration(body, field_validation).await?;
+        // An existing object has its name, but a new one is named by the configuration.
+        let nameless = self.require_name(&patch).err();
         self.check_name(&mut patch)?;
         // Checked, not filled in: omitted fields are not part of the applied configuration.
         self.check_namespace(&mut json!({"metadata": {"namespace": patch["metadata"]["namespace"]}}))?;
@@ -270,6 +275,9 @@ impl Call<'_> {
             }
             self.check_may_create().await?;
             self.reject_other_uid(&patch)?;
+            if let Some(refused) = nameless {
+                return Err(refused);
+            }
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
                 return Err(PatchedMismatch::Type(wrong).invalid(&object));
@@ -336,6 +344,7 @@ impl Call<'_> {
             }
             FieldValidation::Warn | FieldValidation::Strict => findings,
         };
+        self.notes.set_findings(&findings);
         let text = |key: &str| patch[key].as_str().unwrap_or_default();
         let (kind, version) = (text("kind").to_owned(), text("apiVersion"));
         if kind != self.resource.info.resource.kind || version != self.api_version {

@@ -127,6 +127,10 @@ impl Call<'_> {
         if let Some(metadata) = scale.metadata_mut() {
             metadata.remove("managedFields");
         }
+        // Zero is the field's omitted value.
+        if let Some(spec) = scale["spec"].as_object_mut().filter(|spec| spec.get("replicas") == Some(&json!(0))) {
+            spec.remove("replicas");
+        }
         let object = Object::from_value(&scale).map_err(errors::document)?;
         self.reply(StatusCode::OK, &Arc::new(object))
     }
@@ -139,7 +143,14 @@ impl Call<'_> {
         let mut was = self.scale_of(&object)?;
         scale_owners::show(old, &mut was, &owned);
         let (mut requested, findings) = match change {
-            Change::Replace(requested) => (requested.clone(), Vec::new()),
+            Change::Replace(requested) => {
+                let mut requested = requested.clone();
+                // Zero replicas are omitted.
+                if requested["spec"]["replicas"].is_null() && !was["spec"]["replicas"].is_null() {
+                    requested["spec"]["replicas"] = 0.into();
+                }
+                (requested, Vec::new())
+            }
             Change::Patch(patch, validation) => scale.outcome(patch, &was, *validation)?,
             Change::Apply { configuration, force } => {
                 let merged = scale.as_manager(|context| {
@@ -170,7 +181,9 @@ impl Call<'_> {
             let why = format!("the spec replicas field {:?} cannot be empty", paths.replicas);
             return Err(Status::bad_request(why));
         }
-        if let Some(negative) = replicas.as_i64().filter(|replicas| *replicas < 0) {
+        // Of a custom resource, the field behind it is validated.
+        let validated = replicas.as_i64().filter(|_| !self.resource.info.custom);
+        if let Some(negative) = validated.filter(|replicas| *replicas < 0) {
             let path = Path::new("spec").child("replicas");
             let error = FieldError::invalid(&path, negative, "must be greater than or equal to 0");
             return Err(Status::invalid("autoscaling", "Scale", &self.info.name, &[error]));

@@ -82,6 +82,8 @@ pub(super) fn transfer(scale: &Value, object: &mut Value, replicas: &Replicas<'_
         }
     }
     if let Some(metadata) = object.metadata_mut() {
+        // As upstream, owners without a time are the first of their operation.
+        kept.sort_by_key(|entry| (entry["operation"] != "Apply", !entry["time"].is_null()));
         metadata.insert("managedFields".into(), kept.into());
     }
 }

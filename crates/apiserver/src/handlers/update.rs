@@ -113,7 +113,9 @@ impl Call<'_> {
         }
         let path = Path::new("metadata").child("resourceVersion");
         let error = FieldError::invalid(&path, 0, "must be specified for an update");
-        self.refuse_invalid(&self.info.name, &[error])
+        // As upstream, which names the resource in the place of the kind.
+        let named = &self.resource.info.resource;
+        Err(Status::invalid(&named.group, &named.plural, &self.info.name, &[error]))
     }
 
     /// Waits for the other writers of an object; of several writes together, all have waited before.

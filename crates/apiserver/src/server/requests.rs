@@ -389,11 +389,10 @@ async fn answer_to(
     if !info.is_resource {
         return Ok(respond::page_not_found());
     }
-    if parts.method == http::Method::HEAD {
-        return Err(method_not_allowed());
-    }
     let served = server.registry.snapshot();
     match served.get(&info.group, &info.version, &info.resource) {
+        // Upstream routes only custom resources by the verb, which is that of GET.
+        Some(resource) if parts.method == http::Method::HEAD && !resource.info.custom => Err(method_not_allowed()),
         Some(resource) => {
             let body = match recording {
                 Some(recording) => recording.request_body(&parts, body).await?,

@@ -48,7 +48,6 @@ pub struct Subject<'a> {
 const META_V1: &str = "meta.k8s.io/v1";
 const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
 
-const TEXTS: &str = "application/json, application/yaml";
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 /// The media types of paths that also stream.
 const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
@@ -68,7 +67,7 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     };
     let mut alternatives: Vec<Alternative<'_>> = text.split(',').map(Alternative::parse).collect();
     // Stable: of equally liked ones the first counts.
-    alternatives.sort_by_key(|alternative| std::cmp::Reverse((alternative.quality, !alternative.wild)));
+    alternatives.sort_by_key(Alternative::preference);
     let known = alternatives.iter().any(|alternative| alternative.encoding.is_some());
     if !known && !subject.custom {
         let more = if subject.list || subject.watch { format!(", {STREAMS}") } else { String::new() };
@@ -80,7 +79,7 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     let text = forms().find(|(encoding, ..)| *encoding != Encoding::Protobuf);
     match text.or_else(|| forms().next()) {
         Some((Encoding::Protobuf, RequestedForm::Whole, _)) if subject.custom => {
-            Err(refused(format!("only the following media types are accepted: {TEXTS}")))
+            Err(refused(format!("only the following media types are accepted: {KNOWN}")))
         }
         Some((Encoding::Yaml, ..)) if subject.watch => {
             let streams = if subject.custom { "application/json;stream=watch" } else { STREAMS };
@@ -99,7 +98,9 @@ pub fn error_encoding(headers: &HeaderMap) -> Encoding {
     }
     // A refusal is not shown as a Table; a client that accepts nothing else gets it as JSON.
     let plain = |alternative: &Alternative<'_>| [alternative.kind, alternative.group, alternative.version] == [""; 3];
-    let encodings = || text.split(',').map(Alternative::parse).filter(plain).filter_map(|one| one.encoding);
+    let mut alternatives: Vec<Alternative<'_>> = text.split(',').map(Alternative::parse).filter(plain).collect();
+    alternatives.sort_by_key(Alternative::preference);
+    let encodings = || alternatives.iter().filter_map(|one| one.encoding);
     let text = encodings().find(|encoding| *encoding != Encoding::Protobuf);
     text.or_else(|| encodings().next()).unwrap_or(Encoding::Json)
 }
@@ -158,6 +159,11 @@ impl<'a> Alternative<'a> {
             }
         }
         found
+    }
+
+    /// The most preferred alternative is the least.
+    fn preference(&self) -> std::cmp::Reverse<(u32, bool)> {
+        std::cmp::Reverse((self.quality, !self.wild))
     }
 
     /// The encoding, the shape, and the version of `meta.k8s.io` of the response.

@@ -101,6 +101,11 @@ pub fn list_head(resource: &Resource, meta: &ListMeta, form: Form) -> Vec<u8> {
         Shape::Metadata => ("PartialObjectMetadataList", form.meta.to_owned()),
         Shape::Table => ("Table", form.meta.to_owned()),
     };
+    let mut meta = json!(meta);
+    if info.custom && form.shape == Shape::Whole && meta.get("continue").is_none() {
+        // Upstream's lists of untyped objects always have the field.
+        meta["continue"] = "".into();
+    }
     let mut head = json!({"kind": kind, "apiVersion": api_version, "metadata": meta}).to_string();
     head.pop();
     if form.shape == Shape::Table {

@@ -201,8 +201,9 @@ async fn a_terminating_definition_allows_no_creation() {
 
     let refused = client.create(&widgets("v1"), &widget("new", &json!({}))).await;
     let client::Error::Status(status) = refused.expect_err("it would hold the definition") else { panic!("a Status") };
-    assert_eq!((status.code, status.reason()), (405, Some(StatusReason::MethodNotAllowed)));
-    assert_eq!(status.message, "create not allowed while custom resource definition is terminating");
+    assert_eq!((status.code, status.reason()), (403, Some(StatusReason::Forbidden)));
+    let why = "create not allowed while custom resource definition is terminating";
+    assert_eq!(status.message, format!("widgets.g.example \"new\" is forbidden: {why}"));
     // Existing objects are served as before, and may change.
     let patch = Patch::Merge(json!({"spec": {"color": "red"}}));
     client.patch(&widgets("v1"), &key, &patch, &PatchOptions::default()).await.expect("the patch");
@@ -363,22 +364,19 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
     created["spec"]["replicas"] = json!(2);
     let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a"), &created).await;
     assert_eq!(code, 422);
-    assert_eq!(
-        refused["message"],
-        "Widget.g.example \"a\" is invalid: spec: Invalid value: \"object\": color is immutable"
-    );
+    assert_eq!(refused["message"], "Widget.g.example \"a\" is invalid: spec: Invalid value: color is immutable");
     created["status"] = json!({"replicas": -1});
     let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a/status"), &created).await;
     assert_eq!(code, 422);
     assert_eq!(
         refused["message"],
         "Widget.g.example \"a\" is invalid: [.status.replicas: Invalid value: -1: should be a non-negative integer, \
-         status: Invalid value: \"object\": negative]"
+         status: Invalid value: negative]"
     );
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("b", &json!({"color": 5}))).await;
     assert_eq!(code, 422);
     assert_eq!(
-        refused["details"]["causes"][1],
+        refused["details"]["causes"][2],
         json!({"reason": "FieldValueInvalid", "field": "<nil>",
             "message": "Invalid value: null: some validation rules were not checked because the object was invalid; \
                         correct the existing errors to complete validation"}),

@@ -1,5 +1,6 @@
 //! The wire protocol, area by area: every verb in every form that a client may request.
 
+mod custom;
 mod forms;
 mod frames;
 mod kinds;

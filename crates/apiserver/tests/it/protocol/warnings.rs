@@ -33,8 +33,8 @@ async fn deprecated_versions_yield_warnings_in_every_response() {
         )
     };
     let (current, outdated) = (widget("v1"), widget("v1alpha1"));
-    let finalizer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name including a path (/) to avoid \
-                     accidental conflicts with other finalizer writers";
+    let finalizer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name to avoid accidental conflicts \
+                     with other finalizer writers";
     let better = "g.example/v1alpha1 Widget is deprecated; use g.example/v1 Widget";
     for (method, path, body, expected) in [
         ("GET", "v1/widgets", "", vec![]),
@@ -76,6 +76,9 @@ async fn unknown_and_duplicate_fields_yield_warnings() {
             r#"{"metadata":{"name":"x"},"data":{"a":"1","a":"2"}}"#.into(),
             vec!["duplicate field \"data.a\""],
         ),
+        // A refusal contains them, too.
+        ("POST", CM.into(), r#"{"metadata":{"name":"X_"},"bogus":1}"#.into(), vec!["unknown field \"bogus\""]),
+        ("PUT", format!("{CM}/a"), r#"{"metadata":{"name":"b"},"bogus":1}"#.into(), vec!["unknown field \"bogus\""]),
         ("POST", format!("{CM}?fieldValidation=Ignore"), r#"{"metadata":{"name":"y"},"bogus":1}"#.into(), vec![]),
         ("GET", "/api/v1/endpoints".into(), String::new(), vec![endpoints]),
         ("GET", "/api/v1/namespaces/default/endpoints/none".into(), String::new(), vec![endpoints]),

@@ -226,7 +226,7 @@ async fn changes_are_detected_for_ratcheting() {
     assert_eq!(apply("b?fieldManager=m", json!({"once": "v"})).await.code, 201);
     assert_eq!(
         apply("b?fieldManager=m", json!({"once": "v"})).await.shown(),
-        "422 Invalid Foo.it.example \"b\" is invalid: once: Invalid value: \"string\": once"
+        "422 Invalid Foo.it.example \"b\" is invalid: once: Invalid value: \"v\": once"
     );
 
     let (one, two) = (json!({"name": "one"}), json!({"name": "two"}));

@@ -1,0 +1,136 @@
+//! Custom resources and their definitions, where their protocol differs from that of built-in kinds.
+
+use apiserver::ApiServer;
+use serde_json::{Value, json};
+
+use super::get;
+use crate::parity::{Reply, send};
+
+const WIDGETS: &str = "/apis/g.example/v1/widgets";
+const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.g.example";
+
+fn definition() -> Value {
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {"a": {"type": "string"}, "replicas": {"type": "integer"}}},
+        "status": {"type": "object", "default": {"phase": "New"}, "properties": {
+            "phase": {"type": "string"}, "replicas": {"type": "integer"}}}}});
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Cluster",
+        "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": schema}, "subresources": {"status": {}, "scale": scale},
+            "additionalPrinterColumns": [{"name": "A", "type": "string", "jsonPath": ".spec.a"}]}]}})
+}
+
+async fn server() -> ApiServer {
+    let store = crate::engine::store().await;
+    let (server, _client) = crate::crds::start(&store, vec![definition()]).await.expect("an empty store");
+    server
+}
+
+async fn write(server: &ApiServer, method: &str, path: &str, body: &Value) -> Reply {
+    let content_type = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    send(server, method, path, &[("content-type", content_type)], &body.to_string()).await
+}
+
+fn widget(spec: &Value) -> Value {
+    json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
+}
+
+#[tokio::test]
+async fn a_new_object_has_the_default_of_its_status() {
+    let server = server().await;
+    let mut object = widget(&json!({}));
+    object["status"] = json!({"phase": "Old"});
+    let created = write(&server, "POST", WIDGETS, &object).await;
+    assert_eq!((created.code, &created.json()["status"]), (201, &json!({"phase": "New"})));
+    let owners = created.json()["metadata"]["managedFields"].to_string();
+    assert!(!owners.contains("f:status"), "{owners}");
+}
+
+#[tokio::test]
+async fn custom_resources_are_served_by_the_verb_of_the_request() {
+    let server = server().await;
+    write(&server, "POST", WIDGETS, &widget(&json!({"replicas": 1}))).await;
+    let list = get(&server, WIDGETS, "application/json").await.json();
+    assert_eq!(list["metadata"]["continue"], "", "lists of untyped objects always have it");
+    let table = get(&server, WIDGETS, "application/json;as=Table;g=meta.k8s.io;v=v1").await.json();
+    let described = "Custom resource definition column (in JSONPath format): .spec.a";
+    assert_eq!(table["columnDefinitions"][1]["description"], described);
+    assert_eq!(table["metadata"].get("continue"), None);
+    for (method, path, code, message) in [
+        ("HEAD", "", 200, ""),
+        ("HEAD", "/a", 200, ""),
+        ("HEAD", "/none", 404, ""),
+        ("GET", "/a/part", 404, "widgets.g.example \"a\" not found"),
+        ("POST", "/a/status", 405, "create is not supported on resources of kind \"widgets.g.example\""),
+        ("DELETE", "/a/scale", 405, "delete is not supported on resources of kind \"widgets.g.example\""),
+    ] {
+        let reply = send(&server, method, &format!("{WIDGETS}{path}"), &[], "").await;
+        assert_eq!(reply.code, code, "{method} {path}: {}", reply.shown());
+        assert!(method == "HEAD" || reply.json()["message"] == message, "{method} {path}: {}", reply.shown());
+    }
+    let mut unversioned = widget(&json!({}));
+    unversioned["metadata"].as_object_mut().expect("an object").remove("resourceVersion");
+    let refused = write(&server, "PUT", &format!("{WIDGETS}/a"), &unversioned).await.json();
+    let why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+    assert_eq!(refused["message"], format!("widgets.g.example \"a\" is invalid: {why}"));
+}
+
+#[tokio::test]
+async fn the_scale_of_a_custom_resource_omits_zero() {
+    let server = server().await;
+    write(&server, "POST", WIDGETS, &widget(&json!({"replicas": 2}))).await;
+    let scale = format!("{WIDGETS}/a/scale");
+    let scaled = write(&server, "PATCH", &scale, &json!({"spec": {"replicas": 0}})).await;
+    assert_eq!((scaled.code, &scaled.json()["spec"]), (200, &json!({})));
+    assert_eq!(get(&server, &scale, "application/json").await.json()["spec"], json!({}));
+    let refused = write(&server, "PATCH", &scale, &json!({"spec": {"replicas": -1}})).await.json();
+    let why = ".spec.replicas: Invalid value: -1: should be a non-negative integer";
+    assert_eq!(refused["message"], format!("Widget.g.example \"a\" is invalid: {why}"));
+}
+
+#[tokio::test]
+async fn apply_needs_a_name_to_create() {
+    let server = server().await;
+    let mut nameless = widget(&json!({"a": "x"}));
+    nameless["metadata"] = json!({});
+    let headers = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{WIDGETS}/a?fieldManager=m");
+    let refused = send(&server, "PATCH", &path, &headers, &nameless.to_string()).await;
+    assert_eq!(refused.code, 400, "{}", refused.shown());
+    write(&server, "POST", WIDGETS, &widget(&json!({}))).await;
+    let applied = send(&server, "PATCH", &path, &headers, &nameless.to_string()).await;
+    assert_eq!((applied.code, &applied.json()["spec"]["a"]), (200, &json!("x")), "{}", applied.shown());
+}
+
+#[tokio::test]
+async fn schemas_within_schemas_are_read_strictly() {
+    let server = server().await;
+    let change = |schema: Value| {
+        json!({"spec": {"versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+            {"type": "object", "properties": {"spec": schema}}}}]}})
+    };
+    let items = json!({"type": "array", "items": {"type": "string", "maxLength": "5"}});
+    let refused = write(&server, "PATCH", DEFINITION, &change(items)).await;
+    let field = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.items.maxLength";
+    let why = format!("json: cannot unmarshal string into Go struct field {field} of type int64");
+    let message = refused.json()["message"].as_str().unwrap_or_default().to_owned();
+    assert!(refused.code == 422 && message.ends_with(&why), "{}", refused.shown());
+    let values = json!({"type": "object", "additionalProperties": {"type": "string", "readOnly": true}});
+    let changed = write(&server, "PATCH", DEFINITION, &change(values)).await;
+    let version = &changed.json()["spec"]["versions"][0];
+    let pruned = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["additionalProperties"];
+    assert_eq!((changed.code, pruned), (200, &json!({"type": "string"})));
+    assert_eq!(changed.headers.get("warning"), None, "upstream does not report them");
+    // Nulls in raw JSON stay.
+    let default = json!({"type": "object", "nullable": true, "default": {"a": null},
+        "additionalProperties": {"type": "string", "nullable": true}});
+    let mut replaced = get(&server, DEFINITION, "application/json").await.json();
+    replaced["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] =
+        json!({"type": "object", "properties": {"f": default}});
+    let changed = write(&server, "PUT", DEFINITION, &replaced).await;
+    let version = &changed.json()["spec"]["versions"][0];
+    let stored = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["f"]["default"];
+    assert_eq!((changed.code, stored), (200, &json!({"a": null})), "{}", changed.shown());
+}
