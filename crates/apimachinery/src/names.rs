@@ -92,7 +92,7 @@ pub fn is_qualified_name(text: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                let long = (prefix.len() > SUBDOMAIN_MAX).then(|| too_long_label(SUBDOMAIN_MAX));
+                let long = (prefix.len() > SUBDOMAIN_MAX).then(|| too_many_bytes(SUBDOMAIN_MAX));
                 let shape = (!subdomain_shaped(prefix.as_bytes())).then(|| SUBDOMAIN_TEXT.to_owned());
                 errors.extend(long.into_iter().chain(shape).map(|e| format!("prefix part {e}")));
             }
