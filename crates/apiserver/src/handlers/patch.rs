@@ -254,8 +254,6 @@ impl Call<'_> {
     async fn apply(&self, body: Body) -> Result<Response, Status> {
         let WriteOptions { dry_run, force, field_validation, .. } = self.write_options(Write::Apply)?;
         let (mut patch, findings) = self.read_configuration(body, field_validation).await?;
-        // An existing object has its name, but a new one is named by the configuration.
-        let nameless = self.require_name(&patch).err();
         self.check_name(&mut patch)?;
         // Checked, not filled in: omitted fields are not part of the applied configuration.
         self.check_namespace(&mut json!({"metadata": {"namespace": patch["metadata"]["namespace"]}}))?;
@@ -275,9 +273,6 @@ impl Call<'_> {
             }
             self.check_may_create().await?;
             self.reject_other_uid(&patch)?;
-            if let Some(refused) = nameless {
-                return Err(refused);
-            }
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
                 return Err(PatchedMismatch::Type(wrong).invalid(&object));

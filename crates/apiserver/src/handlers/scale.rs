@@ -128,7 +128,8 @@ impl Call<'_> {
             metadata.remove("managedFields");
         }
         // Zero is the field's omitted value.
-        if let Some(spec) = scale["spec"].as_object_mut().filter(|spec| spec.get("replicas") == Some(&json!(0))) {
+        let spec = scale.get_mut("spec").and_then(Value::as_object_mut);
+        if let Some(spec) = spec.filter(|spec| spec.get("replicas") == Some(&json!(0))) {
             spec.remove("replicas");
         }
         let object = Object::from_value(&scale).map_err(errors::document)?;

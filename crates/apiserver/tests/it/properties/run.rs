@@ -146,7 +146,8 @@ impl Run {
         let (query, seen, end_mark) = match self.dice.below(5) {
             0 => (String::new(), now, false),
             1 => ("resourceVersion=0&allowWatchBookmarks=1".to_owned(), now, true),
-            2 => {
+            // A stream of initial events has no Table.
+            2 if form != Form::Table => {
                 let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
                 (query.to_owned(), now, true)
             }

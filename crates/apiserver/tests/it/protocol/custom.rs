@@ -91,20 +91,6 @@ async fn the_scale_of_a_custom_resource_omits_zero() {
 }
 
 #[tokio::test]
-async fn apply_needs_a_name_to_create() {
-    let server = server().await;
-    let mut nameless = widget(&json!({"a": "x"}));
-    nameless["metadata"] = json!({});
-    let headers = [("content-type", "application/apply-patch+yaml")];
-    let path = format!("{WIDGETS}/a?fieldManager=m");
-    let refused = send(&server, "PATCH", &path, &headers, &nameless.to_string()).await;
-    assert_eq!(refused.code, 400, "{}", refused.shown());
-    write(&server, "POST", WIDGETS, &widget(&json!({}))).await;
-    let applied = send(&server, "PATCH", &path, &headers, &nameless.to_string()).await;
-    assert_eq!((applied.code, &applied.json()["spec"]["a"]), (200, &json!("x")), "{}", applied.shown());
-}
-
-#[tokio::test]
 async fn schemas_within_schemas_are_read_strictly() {
     let server = server().await;
     let change = |schema: Value| {
