@@ -40,7 +40,11 @@ fn compare(value: &Value, number: f64, bound: f64, is_in_range: bool) -> (String
     match value.as_i64().filter(|_| is_in_range) {
         // Saturates, as bounds beyond 64 bits are never reached.
         Some(number) => ((bound as i64).to_string(), number.cmp(&(bound as i64))),
-        None => (apimachinery::go_print::float(bound), number.total_cmp(&bound)),
+        None => (
+            apimachinery::go_print::float(bound),
+            // Not `total_cmp`, by which -0.0 is below 0.
+            number.partial_cmp(&bound).unwrap_or(std::cmp::Ordering::Equal),
+        ),
     }
 }
 

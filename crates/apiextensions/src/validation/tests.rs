@@ -147,6 +147,7 @@ fn numbers_are_validated_as_by_upstream() {
     );
     // The bound of a number is compared with a whole number as a whole number.
     check(json!({"type": "number", "minimum": 1.5}), json!(1), &[]);
+    check(json!({"type": "number", "minimum": 0, "maximum": 0}), json!(-0.0), &[]);
     check(
         json!({"type": "number", "maximum": 3.5}),
         json!(4),
