@@ -274,3 +274,19 @@ fn set_if_blank(map: &mut serde_json::Map<String, Value>, key: &str, text: &str)
         map.insert(key.to_owned(), Value::from(text));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_webhook_and_empty_metadata_are_omitted() {
+        let mut crd = json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "generateName": ""},
+            "spec": {"names": {"kind": "A"}, "versions": [], "conversion": {"strategy": "None", "webhook": {}}}});
+        default_definition(&mut crd);
+        assert_eq!(crd["metadata"], json!({"name": "a"}));
+        assert_eq!(crd["spec"]["conversion"], json!({"strategy": "None"}));
+    }
+}

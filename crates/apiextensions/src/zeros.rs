@@ -117,15 +117,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_webhook_and_empty_metadata_are_omitted() {
-        let mut crd = json!({"metadata": {"name": "a", "labels": {}, "finalizers": [], "generateName": ""},
-            "spec": {"names": {"kind": "A"}, "versions": [], "conversion": {"strategy": "None", "webhook": {}}}});
-        crate::definition::default_definition(&mut crd);
-        assert_eq!(crd["metadata"], json!({"name": "a"}));
-        assert_eq!(crd["spec"]["conversion"], json!({"strategy": "None"}));
-    }
-
-    #[test]
     fn zero_values_are_omitted() {
         let mut spec = json!({"preserveUnknownFields": false, "names": {"shortNames": [], "categories": ["all"]},
             "versions": [{"name": "v1", "served": true, "deprecated": false, "selectableFields": [],
