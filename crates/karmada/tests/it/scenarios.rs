@@ -194,7 +194,9 @@ impl Session {
             .iter()
             .filter(|event| event["involvedObject"]["kind"] == kind && event["involvedObject"]["name"] == about.name())
             .collect();
-        found.sort_by_key(|event| event["lastTimestamp"].as_str().unwrap_or_default().to_owned());
+        // Times are in seconds, and several events have the same.
+        let version = |event: &Value| at_path(event, "metadata.resourceVersion").parse::<u64>().unwrap_or_default();
+        found.sort_by_key(|event| (event["lastTimestamp"].as_str().unwrap_or_default().to_owned(), version(event)));
         let line = |reason: &str| match found.iter().rfind(|event| event["reason"] == reason) {
             Some(event) => format!("{} {reason}: {}", at_path(event, "type"), at_path(event, "message")),
             None => format!("- {reason}"),
