@@ -1,6 +1,9 @@
 //! Validation of numbers: the range of their type, bounds and factors.
 
+use std::cmp::Ordering;
+
 use apimachinery::field::ErrorList;
+use apimachinery::go_print;
 use apimachinery::schema::{Constraints, Schema, Type};
 use serde_json::Value;
 
@@ -15,36 +18,25 @@ pub(super) fn check(schema: &Schema, value: &Value, path: &Trail<'_>, errors: &m
     range.check("Checked", number, value.as_i64(), path, errors);
     let Some(constraints) = &schema.constraints else { return };
     check_factor(constraints, number, value, path, errors);
-    if let Some(min) = constraints.minimum {
-        let is_whole = range.check("Minimum boundary", min, None, path, errors);
-        let is_low = |order: std::cmp::Ordering| order.is_lt() || (constraints.exclusive_minimum && order.is_eq());
-        let (bound, order) = compare(value, number, min, is_whole);
-        if is_low(order) {
-            let what = if constraints.exclusive_minimum { "greater than" } else { "greater than or equal to" };
-            add(errors, wrong(path, value.clone(), format!("should be {what} {bound}")));
-        }
-    }
-    if let Some(max) = constraints.maximum {
-        let is_whole = range.check("Maximum boundary", max, None, path, errors);
-        let is_high = |order: std::cmp::Ordering| order.is_gt() || (constraints.exclusive_maximum && order.is_eq());
-        let (bound, order) = compare(value, number, max, is_whole);
-        if is_high(order) {
-            let what = if constraints.exclusive_maximum { "less than" } else { "less than or equal to" };
-            add(errors, wrong(path, value.clone(), format!("should be {what} {bound}")));
-        }
-    }
-}
-
-/// The bound as shown, and how the value compares with it.
-fn compare(value: &Value, number: f64, bound: f64, is_in_range: bool) -> (String, std::cmp::Ordering) {
-    match value.as_i64().filter(|_| is_in_range) {
-        // Saturates, as bounds beyond 64 bits are never reached.
-        Some(number) => ((bound as i64).to_string(), number.cmp(&(bound as i64))),
-        None => (
-            apimachinery::go_print::float(bound),
+    let bounds = [
+        ("Minimum boundary", constraints.minimum, constraints.exclusive_minimum, Ordering::Less, "greater than"),
+        ("Maximum boundary", constraints.maximum, constraints.exclusive_maximum, Ordering::Greater, "less than"),
+    ];
+    for (name, bound, is_exclusive, outside, relation) in bounds {
+        let Some(bound) = bound else { continue };
+        let is_in_range = range.check(name, bound, None, path, errors);
+        let whole = value.as_i64().filter(|_| is_in_range);
+        let order = match whole {
+            // Saturates, as bounds beyond 64 bits are never reached.
+            Some(whole) => whole.cmp(&(bound as i64)),
             // Not `total_cmp`, by which -0.0 is below 0.
-            number.partial_cmp(&bound).unwrap_or(std::cmp::Ordering::Equal),
-        ),
+            None => number.partial_cmp(&bound).unwrap_or(Ordering::Equal),
+        };
+        if order == outside || (is_exclusive && order.is_eq()) {
+            let or_equal = if is_exclusive { "" } else { " or equal to" };
+            let shown = if whole.is_some() { (bound as i64).to_string() } else { go_print::float(bound) };
+            add(errors, wrong(path, value.clone(), format!("should be {relation}{or_equal} {shown}")));
+        }
     }
 }
 
@@ -52,7 +44,7 @@ fn check_factor(constraints: &Constraints, number: f64, value: &Value, path: &Tr
     if let Some(factor) = constraints.multiple_of.filter(|factor| *factor > 0.0)
         && ((number / factor) - (number / factor).round()).abs() > 1e-9
     {
-        let factor = apimachinery::go_print::float(factor);
+        let factor = go_print::float(factor);
         add(errors, wrong(path, value.clone(), format!("should be a multiple of {factor}")));
     }
 }

@@ -135,7 +135,7 @@ fn numbers_are_validated_as_by_upstream() {
         json!(3_000_000_000_i64),
         &[r#"<nil>: Invalid value: "": Checked value must be of type integer with format int32 in f"#],
     );
-    // A format of another type is none.
+    // A format of another type does not apply.
     check(json!({"type": "number", "format": "int32"}), json!(1e21), &[]);
     check(
         integer(json!({"minimum": 1.5})),
