@@ -61,14 +61,14 @@ impl Call<'_> {
             _ if is_apply => (Write::Apply, "apply"),
             _ => (Write::Patch, "patch"),
         };
-        if write == Write::Patch {
-            self.patch_form()?;
-        }
+        // The patch types depend on the resource.
+        let form = if write == Write::Patch { Some(self.patch_form()?) } else { None };
         let options = self.write_options(write)?;
         let validation = options.field_validation;
         let mut warnings = Vec::new();
-        let change = match owners {
-            "update" => {
+        let change = match (form, owners) {
+            (Some(form), _) => Change::Patch(self.read_patch(body, form, validation).await?, validation),
+            (None, "update") => {
                 let (mut requested, found) = scale.object(body, validation).await?;
                 warnings = found;
                 scale.require_name(&requested)?;
@@ -76,15 +76,13 @@ impl Call<'_> {
                 scale.check_namespace(&mut requested)?;
                 Change::Replace(requested)
             }
-            "apply" => {
+            (None, _) => {
                 let (mut configuration, found) = scale.read_configuration(body, validation).await?;
                 warnings = found;
                 scale.check_name(&mut configuration)?;
                 scale.check_namespace(&mut configuration.clone())?;
                 Change::Apply { configuration, force: options.force }
             }
-            // The patch types depend on the resource.
-            _ => Change::Patch(self.read_patch(body, self.patch_form()?, validation).await?, validation),
         };
         let findings = parking_lot::Mutex::new(warnings);
         let changed = self
