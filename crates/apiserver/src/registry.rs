@@ -86,6 +86,29 @@ impl Registry {
         self.generation.set(generation);
     }
 
+    /// Renders documents about the resources again: their definitions have changed, and the resources have not.
+    pub fn touch(&self) {
+        let _one_at_a_time = self.writer.lock();
+        let mut served = Served::clone(&self.served.load());
+        served.generation += 1;
+        let generation = served.generation;
+        self.served.store(Arc::new(served));
+        self.generation.set(generation);
+    }
+
+    /// Waits until this row is not served any more, because its definition has changed or is gone.
+    pub async fn until_replaced(self: Arc<Self>, row: Resource) {
+        let named = &row.info.resource;
+        loop {
+            let served = self.snapshot();
+            let current = served.get(&named.group, &named.version, &named.plural);
+            if !current.is_some_and(|current| Arc::ptr_eq(&current.info, &row.info)) {
+                return;
+            }
+            self.newer_than(served.generation).await;
+        }
+    }
+
     /// Waits until the served resources are newer than `generation`.
     pub async fn newer_than(&self, generation: u64) -> u64 {
         self.generation.wait_for(|now| *now > generation).await

@@ -66,6 +66,7 @@ struct Registered {
     plural: String,
     /// A digest of the spec and the accepted names: their tree is ten times as large as the definition.
     digest: [u8; 32],
+    is_deleting: bool,
 }
 
 /// Synchronizes the registry with the stored definitions.
@@ -256,7 +257,12 @@ impl Definitions {
         let name = crd.metadata.name.clone();
         let digest = digest(crd);
         let mut registered = self.registered.lock();
-        if registered.get(&name).is_some_and(|known| known.digest == digest) {
+        let is_deleting = object.is_deleting();
+        if let Some(known) = registered.get_mut(&name).filter(|known| known.digest == digest) {
+            if known.is_deleting != is_deleting {
+                known.is_deleting = is_deleting;
+                self.server.registry.touch();
+            }
             return;
         }
         let (group, plural) = (crd.spec.group.clone(), crd.spec.names.plural.clone());
@@ -277,7 +283,7 @@ impl Definitions {
             Compilation { object_meta: self.object_meta.as_ref(), converter, schema_revision: object.revision() };
         let resources = apiextensions::resources(crd, &compilation);
         self.server.registry.replace(&group, &plural, resources);
-        registered.insert(name, Registered { group, plural, digest });
+        registered.insert(name, Registered { group, plural, digest, is_deleting });
     }
 
     fn unregister(&self, name: &str) {

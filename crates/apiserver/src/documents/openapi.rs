@@ -3,19 +3,22 @@
 //! A document is rendered on its first request and cached, compressed, as long as its snapshot. The hashes in the v3
 //! index are computed from the inputs of a document, so that the index does not require rendering all of them.
 
+mod custom;
 mod descriptions;
 mod external;
+mod operations;
 mod paths;
 mod protobuf;
 mod protobuf_v3;
 mod rendered;
+mod requests;
 mod schema;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use apimachinery::GroupVersion;
-use apimachinery::resource::Resource;
+use apimachinery::resource::{Resource, ResourceInfo};
+use apimachinery::{GroupVersion, Object};
 use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -29,6 +32,12 @@ use schema::{Dialect, Renderer};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+
+/// The definition of a custom resource as the store has it; `None` for one that is not there.
+pub type Source<'a> = &'a dyn Fn(&str) -> Option<Arc<Object>>;
+
+/// The schema of a custom resource, if its definition has one; `None` without a definition.
+type Definitions<'a> = &'a dyn Fn(&ResourceInfo) -> Option<Option<Value>>;
 
 /// OpenAPI documents of one snapshot.
 pub struct OpenApi {
@@ -95,46 +104,47 @@ impl OpenApi {
     }
 
     /// Answers a GET below `/openapi`, `None` when the path is not one that is served.
-    pub fn get(&self, uri: &http::Uri, headers: &http::HeaderMap) -> Option<Response> {
+    /// The schemas of custom resources are read from `source` when a document is rendered, so that they take no memory.
+    pub fn get(&self, uri: &http::Uri, headers: &http::HeaderMap, source: Source<'_>) -> Option<Response> {
         match uri.path().strip_prefix("/openapi/")? {
-            "v2" => Some(self.v2(headers)),
-            "v3" | "v3/" => Some(self.v3_index()),
-            path => self.v3(path.strip_prefix("v3/")?, uri.query().unwrap_or_default(), headers),
+            "v2" => Some(self.v2(headers, source)),
+            "v3" | "v3/" => Some(self.v3_index(source)),
+            path => self.v3(path.strip_prefix("v3/")?, uri.query().unwrap_or_default(), headers, source),
         }
     }
 
-    fn hash(&self, document: &GroupDocument) -> String {
-        document.hash.get_or_init(|| fingerprint(&self.version, &document.resources)).clone()
+    fn hash(&self, document: &GroupDocument, source: Source<'_>) -> String {
+        document.hash.get_or_init(|| fingerprint(&self.version, &document.resources, source)).clone()
     }
 
-    fn etag(&self) -> &str {
+    fn etag(&self, source: Source<'_>) -> &str {
         self.etag.get_or_init(|| {
-            let mut hashes: Vec<String> = self.groups.values().map(|document| self.hash(document)).collect();
+            let mut hashes: Vec<String> = self.groups.values().map(|document| self.hash(document, source)).collect();
             hashes.extend(self.external.values().filter_map(|it| Some(it.v2.as_ref()?.hash().to_owned())));
             crate::documents::discovery::entity_tag(hashes.concat().as_bytes())
         })
     }
 
-    fn v2(&self, headers: &http::HeaderMap) -> Response {
+    fn v2(&self, headers: &http::HeaderMap, source: Source<'_>) -> Response {
         let Some(protobuf) = prefers_protobuf(headers, V2_PROTOBUF) else {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return response;
         };
-        let mut response = if self.is_known(headers, self.etag()) {
+        let mut response = if self.is_known(headers, self.etag(source)) {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else if protobuf {
-            let document = || Rendered::new(protobuf::encode_document(&self.v2_document()));
+            let document = || Rendered::new(protobuf::encode_document(&self.v2_document(source)));
             self.v2_protobuf.get_or_init(document).response(V2_PROTOBUF, headers)
         } else {
-            let document = || Rendered::new(self.v2_document().to_string().into());
+            let document = || Rendered::new(self.v2_document(source).to_string().into());
             self.v2_json.get_or_init(document).response("application/json", headers)
         };
         let headers = response.headers_mut();
         headers.append(header::VARY, HeaderValue::from_static("Accept"));
-        if let Ok(etag) = HeaderValue::from_str(self.etag()) {
+        if let Ok(etag) = HeaderValue::from_str(self.etag(source)) {
             headers.insert(header::ETAG, etag);
         }
         self.date(&mut response);
@@ -154,17 +164,19 @@ impl OpenApi {
         }
     }
 
-    fn v2_document(&self) -> Value {
-        let mut renderer = Renderer::new(Dialect::V2);
+    fn v2_document(&self, source: Source<'_>) -> Value {
+        let schema = |info: &ResourceInfo| schema_of(info, source);
+        let mut renderer = Renderer::new(Dialect::V2, &schema);
         let mut paths = Map::new();
         for document in self.groups.values() {
             for resource in &document.resources {
                 paths::add(resource, &mut renderer, &mut paths);
             }
         }
+        let defined = renderer.finish();
         let mut document = json!({
             "swagger": "2.0", "info": {"title": "Kubernetes", "version": self.version},
-            "paths": paths, "definitions": renderer.finish(),
+            "paths": paths, "definitions": defined.schemas, "parameters": defined.parameters,
         });
         for (path, external) in &self.external {
             if let Some(other) = external.v2.as_ref().and_then(|spec| spec.read()) {
@@ -174,9 +186,9 @@ impl OpenApi {
         document
     }
 
-    fn v3_index(&self) -> Response {
+    fn v3_index(&self, source: Source<'_>) -> Response {
         let own = self.groups.iter().map(|(path, document)| {
-            let url = format!("/openapi/v3/{path}?hash={}", self.hash(document));
+            let url = format!("/openapi/v3/{path}?hash={}", self.hash(document, source));
             (path, url)
         });
         let external = self.external.iter().filter_map(|(path, external)| Some((path, external.v3_url.clone()?)));
@@ -189,14 +201,14 @@ impl OpenApi {
         response
     }
 
-    fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
+    fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap, source: Source<'_>) -> Option<Response> {
         let document = self.groups.get(path)?;
         let Some(protobuf) = prefers_protobuf(headers, V3_PROTOBUF) else {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return Some(response);
         };
-        let hash = self.hash(document);
+        let hash = self.hash(document, source);
         let requested_hash = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
         if requested_hash.is_some_and(|requested_hash| requested_hash != hash) {
             let location = format!("/openapi/v3/{path}?hash={hash}");
@@ -212,9 +224,9 @@ impl OpenApi {
             response
         } else if protobuf {
             // Few clients request it, and each once.
-            Rendered::new(protobuf_v3::encode_document(&self.v3_value(document))).response(V3_PROTOBUF, headers)
+            Rendered::new(protobuf_v3::encode_document(&self.v3_value(document, source))).response(V3_PROTOBUF, headers)
         } else {
-            self.v3_document(path, document).response("application/json", headers)
+            self.v3_document(path, document, source).response("application/json", headers)
         };
         let headers = response.headers_mut();
         headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
@@ -229,17 +241,18 @@ impl OpenApi {
         Some(response)
     }
 
-    fn v3_document(&self, path: &str, document: &GroupDocument) -> Rendered {
+    fn v3_document(&self, path: &str, document: &GroupDocument, source: Source<'_>) -> Rendered {
         if let Some(rendered) = self.rendered.lock().get(path) {
             return rendered.clone();
         }
-        let rendered = Rendered::new(self.v3_value(document).to_string().into());
+        let rendered = Rendered::new(self.v3_value(document, source).to_string().into());
         self.rendered.lock().insert(path.to_owned(), rendered.clone());
         rendered
     }
 
-    fn v3_value(&self, document: &GroupDocument) -> Value {
-        let mut renderer = Renderer::new(Dialect::V3);
+    fn v3_value(&self, document: &GroupDocument, source: Source<'_>) -> Value {
+        let schema = |info: &ResourceInfo| schema_of(info, source);
+        let mut renderer = Renderer::new(Dialect::V3, &schema);
         let mut paths = Map::new();
         for resource in &document.resources {
             paths::add(resource, &mut renderer, &mut paths);
@@ -247,7 +260,7 @@ impl OpenApi {
         json!({
             "openapi": "3.0.0",
             "info": {"title": format!("Kubernetes {}", document.group_version), "version": self.version},
-            "paths": paths, "components": {"schemas": renderer.finish()},
+            "paths": paths, "components": {"schemas": renderer.finish().schemas},
         })
     }
 }
@@ -281,8 +294,20 @@ fn prefers_protobuf(headers: &http::HeaderMap, media_type: &str) -> Option<bool>
     best.map(|(_, form)| form)
 }
 
-/// A hash of all inputs of a document. Built-in types change with the version only; custom ones are hashed.
-fn fingerprint(version: &str, resources: &[Resource]) -> String {
+/// The name of the definition of a custom resource.
+pub(crate) fn definition_name(info: &ResourceInfo) -> String {
+    format!("{}.{}", info.resource.plural, info.resource.group)
+}
+
+fn schema_of(info: &ResourceInfo, source: Source<'_>) -> Option<Option<Value>> {
+    let mut definition = source(&definition_name(info)).filter(|_| info.custom)?.to_value().ok()?;
+    let versions = definition["spec"]["versions"].as_array_mut()?;
+    let version = versions.iter_mut().find(|version| version["name"] == *info.resource.version)?;
+    Some(version.pointer_mut("/schema/openAPIV3Schema").map(Value::take))
+}
+
+/// A hash of all inputs of a document. Built-in types change with the version only, custom ones with their definitions.
+fn fingerprint(version: &str, resources: &[Resource], source: Source<'_>) -> String {
     use std::fmt::Write;
     struct Sink(sha2::Sha256);
     impl Write for Sink {
@@ -302,9 +327,9 @@ fn fingerprint(version: &str, resources: &[Resource]) -> String {
         feed(format_args!("{:?} {:?} {:?}\n", info.resource, info.verbs, info.subresources));
         if info.custom {
             feed(format_args!("{:?}\n", info.selectable_fields));
-            for (id, node) in info.schema.schemas.iter() {
-                feed(format_args!("{id:?} {node:?}\n"));
-            }
+            let definition = source(&definition_name(info));
+            let written = definition.as_ref().map(|definition| (definition.uid(), definition.generation()));
+            feed(format_args!("{written:?}\n"));
         }
     }
     hex::encode_upper(sink.0.finalize())

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use apimachinery::resource::Resource;
-use apimachinery::{GroupVersion, Status};
+use apimachinery::resource::{Resource, ResourceInfo};
+use apimachinery::{GroupVersion, ObjectKey, Status};
 use arc_swap::ArcSwapOption;
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
@@ -12,7 +12,7 @@ use transport::{Identity, Request, Response};
 use world::World;
 
 use crate::documents::discovery::{Apis, Discovery};
-use crate::documents::openapi::OpenApi;
+use crate::documents::openapi::{self, OpenApi, Source};
 use crate::documents::version::VersionInfo;
 use crate::registry::Served;
 use crate::request::RequestInfo;
@@ -39,7 +39,7 @@ impl Documents {
         Self { version, current: ArcSwapOption::empty() }
     }
 
-    fn snapshot(&self, served: &Served, apis: &Apis, world: &World) -> Arc<Snapshot> {
+    fn snapshot(&self, served: &Served, apis: &Apis, world: &World, source: Source<'_>) -> Arc<Snapshot> {
         let generations = (served.generation, apis.generation);
         if let Some(current) = self.current.load_full().filter(|current| current.generations == generations) {
             return current;
@@ -51,7 +51,7 @@ impl Documents {
         let own = || served.iter().filter(is_own).cloned();
         let fresh = Arc::new(Snapshot {
             generations,
-            discovery: Discovery::with(own(), apis),
+            discovery: Discovery::with(own().map(|resource| without_writes_while_deleted(resource, source)), apis),
             openapi: OpenApi::new(own(), &self.version.git_version, world.now()).beside(apis),
         });
         self.current.store(Some(Arc::clone(&fresh)));
@@ -61,17 +61,35 @@ impl Documents {
     fn answer(&self, server: &Shared, request: &Request) -> Option<Response> {
         let uri = request.uri();
         let (served, apis) = (server.registry.snapshot(), server.apis.load());
+        let definitions = server.cache.resource(&crate::crds::place());
+        // A definition that cannot be read is documented as if it were absent.
+        let source = |name: &str| definitions.get(&ObjectKey::cluster(name)).ok().flatten();
         match uri.path() {
             "/version" | "/version/" => {
                 Some(respond::value(StatusCode::OK, &serde_json::to_value(&self.version).unwrap_or(Value::Null)))
             }
             "/" => Some(respond::value(StatusCode::OK, &paths(&served, &apis))),
             path if path.starts_with("/openapi/") => {
-                self.snapshot(&served, &apis, &server.world).openapi.get(uri, request.headers())
+                self.snapshot(&served, &apis, &server.world, &source).openapi.get(uri, request.headers(), &source)
             }
-            path => self.snapshot(&served, &apis, &server.world).discovery.get(path, host(request), request.headers()),
+            path => self.snapshot(&served, &apis, &server.world, &source).discovery.get(
+                path,
+                host(request),
+                request.headers(),
+            ),
         }
     }
+}
+
+/// Upstream's discovery lists no writes of a resource whose definition is being deleted.
+fn without_writes_while_deleted(mut resource: Resource, source: Source<'_>) -> Resource {
+    let info = &resource.info;
+    if info.custom && source(&openapi::definition_name(info)).is_some_and(|definition| definition.is_deleting()) {
+        let mut info = ResourceInfo::clone(info);
+        info.verbs.retain(|verb| !matches!(verb.as_str(), "create" | "update" | "patch"));
+        resource.info = Arc::new(info);
+    }
+    resource
 }
 
 impl Route for Documents {

@@ -36,14 +36,19 @@ fn describe_version(version: &Version) -> Value {
 
 fn describe(resource: &Resource) -> Value {
     let info = &resource.info;
-    let mut verbs = info.verbs.clone();
-    verbs.sort();
+    // Upstream sorts the verbs of built-in resources only.
+    let in_order = |mut verbs: Vec<String>| {
+        if !info.custom {
+            verbs.sort();
+        }
+        verbs
+    };
     let mut value = json!({
         "resource": info.resource.plural,
         "responseKind": response_kind(resource, info.resource.gvk()),
         "scope": if info.resource.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": info.singular,
-        "verbs": verbs,
+        "verbs": in_order(info.verbs.clone()),
     });
     if !info.short_names.is_empty() {
         value["shortNames"] = json!(info.short_names);
@@ -55,9 +60,8 @@ fn describe(resource: &Resource) -> Value {
         .subresources
         .iter()
         .map(|subresource| {
-            let (name, kind, mut verbs) = describe_subresource(resource, subresource);
-            verbs.sort();
-            json!({"subresource": name, "responseKind": response_kind(resource, kind), "verbs": verbs})
+            let (name, kind, verbs) = describe_subresource(resource, subresource);
+            json!({"subresource": name, "responseKind": response_kind(resource, kind), "verbs": in_order(verbs)})
         })
         .collect();
     if !subresources.is_empty() {
@@ -66,10 +70,10 @@ fn describe(resource: &Resource) -> Value {
     value
 }
 
-/// Group and version are spelled out only where they differ from the enclosing ones.
+/// For built-in resources, group and version are spelled out only where they differ from the enclosing ones.
 fn response_kind(resource: &Resource, kind: GroupVersionKind) -> Value {
     let enclosing = &resource.info.resource;
-    let same = (&kind.group, &kind.version) == (&enclosing.group, &enclosing.version);
+    let same = !resource.info.custom && (&kind.group, &kind.version) == (&enclosing.group, &enclosing.version);
     let (group, version) = if same { (String::new(), String::new()) } else { (kind.group, kind.version) };
     json!({"group": group, "version": version, "kind": kind.kind})
 }

@@ -14,21 +14,28 @@ pub enum Form {
 
 /// The first alternative that can be served, `None` without one. `root`: the path has an aggregated form.
 pub fn choose(headers: &HeaderMap, root: bool) -> Option<Form> {
-    let mut alternatives = headers
+    let mut alternatives: Vec<&str> = headers
         .get_all(http::header::ACCEPT)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .filter(|alternative| !alternative.is_empty())
-        .peekable();
-    if alternatives.peek().is_none() {
+        .collect();
+    if alternatives.is_empty() {
         return Some(Form::Legacy(Encoding::Json));
     }
-    let forms: Vec<Form> = alternatives.filter_map(|alternative| form(alternative, root)).collect();
+    // Stable: of equally liked ones the first counts.
+    alternatives.sort_by(|one, other| quality(other).total_cmp(&quality(one)));
+    let forms: Vec<Form> = alternatives.into_iter().filter_map(|alternative| form(alternative, root)).collect();
     // JSON is already rendered, so protobuf is sent only to clients that accept nothing else.
     let text = forms.iter().find(|form| **form != Form::Legacy(Encoding::Protobuf));
     text.or(forms.first()).copied()
+}
+
+fn quality(alternative: &str) -> f32 {
+    let stated = alternative.split(';').find_map(|part| part.trim().strip_prefix("q=")?.parse().ok());
+    stated.unwrap_or(1.0)
 }
 
 fn form(alternative: &str, root: bool) -> Option<Form> {
@@ -73,6 +80,8 @@ mod tests {
             ("application/json, */*", true, Some(Form::Legacy(Encoding::Json))),
             ("application/vnd.kubernetes.protobuf, */*", true, Some(Form::Legacy(Encoding::Json))),
             ("text/html", true, None),
+            ("application/json;q=0.5,application/yaml", false, Some(Form::Legacy(Encoding::Yaml))),
+            ("application/yaml;q=0.3,application/json", false, Some(Form::Legacy(Encoding::Json))),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().expect("a header"));

@@ -1,6 +1,6 @@
 //! The OpenAPI v2 documents of other servers, merged into this server's.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -60,40 +60,64 @@ impl ExternalSpec {
 }
 
 const DEFINITIONS: &str = "#/definitions/";
+const PARAMETERS: &str = "#/parameters/";
 const KINDS: &str = "x-kubernetes-group-version-kind";
 
-/// Adds the paths of `other` below `prefix`, and the definitions that they use. A definition that differs from a known
-/// one of its name is renamed.
+/// Adds the paths of `other` below `prefix`, and the parameters and definitions that they use. One that differs from a
+/// known one of its name is renamed.
 pub(super) fn merge(into: &mut Value, mut other: Value, prefix: &str) {
     let Some(Value::Object(paths)) = other.get_mut("paths").map(Value::take) else { return };
     let below = |path: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let mut paths: Map<String, Value> = paths.into_iter().filter(|(path, _)| below(path)).collect();
-    let Some(Value::Object(definitions)) = other.get_mut("definitions").map(Value::take) else {
-        return add_all(into, "paths", paths);
-    };
+    let mut used = Vec::new();
+    paths.values().for_each(|path| references(path, PARAMETERS, &mut used));
+    let mut parameters = section(&mut other, "parameters");
+    parameters.retain(|name, _| used.contains(name));
+    let renamed = conflicts(into.get("parameters").unwrap_or(&Value::Null), &mut parameters);
+    if !renamed.is_empty() {
+        paths.values_mut().for_each(|value| rename(value, PARAMETERS, &renamed));
+        parameters = with_names(parameters, &renamed);
+    }
+    let mut definitions = section(&mut other, "definitions");
     let mut pending = Vec::new();
     let mut used = BTreeSet::new();
-    paths.values().for_each(|path| references(path, &mut pending));
+    paths.values().chain(parameters.values()).for_each(|value| references(value, DEFINITIONS, &mut pending));
     while let Some(name) = pending.pop() {
         if let Some(definition) = definitions.get(&name)
             && used.insert(name)
         {
-            references(definition, &mut pending);
+            references(definition, DEFINITIONS, &mut pending);
         }
     }
-    let mut added: Map<String, Value> = definitions.into_iter().filter(|(name, _)| used.contains(name)).collect();
-    let renamed = conflicts(&into["definitions"], &mut added);
+    definitions.retain(|name, _| used.contains(name));
+    let renamed = conflicts(&into["definitions"], &mut definitions);
     if !renamed.is_empty() {
-        paths.values_mut().chain(added.values_mut()).for_each(|value| rename(value, &renamed));
-        added = added.into_iter().map(|(name, value)| (renamed.get(&name).cloned().unwrap_or(name), value)).collect();
+        let all = paths.values_mut().chain(parameters.values_mut()).chain(definitions.values_mut());
+        all.for_each(|value| rename(value, DEFINITIONS, &renamed));
+        definitions = with_names(definitions, &renamed);
     }
     add_all(into, "paths", paths);
-    add_all(into, "definitions", added);
+    if !parameters.is_empty() && into.get("parameters").is_none() {
+        into["parameters"] = Map::new().into();
+    }
+    add_all(into, "parameters", parameters);
+    add_all(into, "definitions", definitions);
 }
 
-/// Removes known definitions from `added`, and returns new names for differing ones.
-fn conflicts(known: &Value, added: &mut Map<String, Value>) -> std::collections::BTreeMap<String, String> {
-    let mut renamed = std::collections::BTreeMap::new();
+fn section(document: &mut Value, name: &str) -> Map<String, Value> {
+    match document.get_mut(name).map(Value::take) {
+        Some(Value::Object(entries)) => entries,
+        _ => Map::new(),
+    }
+}
+
+fn with_names(entries: Map<String, Value>, names: &BTreeMap<String, String>) -> Map<String, Value> {
+    entries.into_iter().map(|(name, value)| (names.get(&name).cloned().unwrap_or(name), value)).collect()
+}
+
+/// Removes known entries from `added`, and returns new names for differing ones.
+fn conflicts(known: &Value, added: &mut Map<String, Value>) -> BTreeMap<String, String> {
+    let mut renamed = BTreeMap::new();
     added.retain(|name, definition| match known.get(name) {
         Some(own) => {
             let is_same = is_same(own, definition);
@@ -118,36 +142,36 @@ fn is_same(one: &Value, other: &Value) -> bool {
 
 /// Present entries stay.
 fn add_all(into: &mut Value, field: &str, entries: Map<String, Value>) {
-    if let Some(known) = into[field].as_object_mut() {
+    if let Some(known) = into.get_mut(field).and_then(Value::as_object_mut) {
         for (name, value) in entries {
             known.entry(name).or_insert(value);
         }
     }
 }
 
-fn references(value: &Value, found: &mut Vec<String>) {
+fn references(value: &Value, prefix: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             let reference = map.get("$ref").and_then(Value::as_str);
-            found.extend(reference.and_then(|it| it.strip_prefix(DEFINITIONS)).map(str::to_owned));
-            map.values().for_each(|value| references(value, found));
+            found.extend(reference.and_then(|it| it.strip_prefix(prefix)).map(str::to_owned));
+            map.values().for_each(|value| references(value, prefix, found));
         }
-        Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+        Value::Array(list) => list.iter().for_each(|value| references(value, prefix, found)),
         _ => {}
     }
 }
 
-fn rename(value: &mut Value, names: &std::collections::BTreeMap<String, String>) {
+fn rename(value: &mut Value, prefix: &str, names: &BTreeMap<String, String>) {
     match value {
         Value::Object(map) => {
             if let Some(Value::String(reference)) = map.get_mut("$ref")
-                && let Some(name) = reference.strip_prefix(DEFINITIONS).and_then(|name| names.get(name))
+                && let Some(name) = reference.strip_prefix(prefix).and_then(|name| names.get(name))
             {
-                *reference = format!("{DEFINITIONS}{name}");
+                *reference = format!("{prefix}{name}");
             }
-            map.values_mut().for_each(|value| rename(value, names));
+            map.values_mut().for_each(|value| rename(value, prefix, names));
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| rename(value, names)),
+        Value::Array(list) => list.iter_mut().for_each(|value| rename(value, prefix, names)),
         _ => {}
     }
 }
@@ -188,6 +212,24 @@ mod tests {
                 "other_v3": {"type": "integer"},
                 "x": {"properties": {"meta": of("meta"), "other": of("other_v3"), "next": of("x")}},
             },
+        });
+        assert_eq!(document, expected);
+    }
+
+    #[test]
+    fn shared_parameters_are_included() {
+        let by = |name: &str| json!([{"$ref": format!("#/parameters/{name}")}]);
+        let mut document = json!({"paths": {}, "definitions": {}, "parameters": {"limit": 1, "pretty": 2}});
+        let external = json!({
+            "paths": {"/apis/g/v1/xs": {"parameters": by("pretty"), "get": by("limit"), "delete": by("body")}},
+            "definitions": {"Options": {}},
+            "parameters": {"limit": 3, "pretty": 2, "unused": 4, "body": {"schema": {"$ref": "#/definitions/Options"}}},
+        });
+        merge(&mut document, external, "/apis/g/v1");
+        let expected = json!({
+            "paths": {"/apis/g/v1/xs": {"parameters": by("pretty"), "get": by("limit_v2"), "delete": by("body")}},
+            "definitions": {"Options": {}},
+            "parameters": {"limit": 1, "pretty": 2, "limit_v2": 3, "body": {"schema": {"$ref": "#/definitions/Options"}}},
         });
         assert_eq!(document, expected);
     }

@@ -1,36 +1,12 @@
-//! The operations of a resource. Clients read the query parameters of PATCH and the kinds of paths here.
+//! The paths of a resource. Clients read the query parameters of PATCH and the kinds of paths here.
 
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
 use serde_json::{Map, Value, json};
 
+use super::operations::{self, Body, Operation, Reply, camel_case};
 use super::schema::{Dialect, Renderer};
 use crate::documents::discovery::describe_subresource;
-
-/// Query parameters: name and OpenAPI type.
-type Parameters = &'static [(&'static str, &'static str)];
-
-const WRITE: Parameters = &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string")];
-const PATCH: Parameters =
-    &[("dryRun", "string"), ("fieldManager", "string"), ("fieldValidation", "string"), ("force", "boolean")];
-const DELETE: Parameters = &[
-    ("dryRun", "string"),
-    ("gracePeriodSeconds", "integer"),
-    ("orphanDependents", "boolean"),
-    ("propagationPolicy", "string"),
-];
-const LIST: Parameters = &[
-    ("allowWatchBookmarks", "boolean"),
-    ("continue", "string"),
-    ("fieldSelector", "string"),
-    ("labelSelector", "string"),
-    ("limit", "integer"),
-    ("resourceVersion", "string"),
-    ("resourceVersionMatch", "string"),
-    ("sendInitialEvents", "boolean"),
-    ("timeoutSeconds", "integer"),
-    ("watch", "boolean"),
-];
 
 const BUILT_IN_PATCHES: &[&str] = &[
     "application/json-patch+json",
@@ -41,57 +17,46 @@ const BUILT_IN_PATCHES: &[&str] = &[
 const CUSTOM_PATCHES: &[&str] =
     &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
-/// One operation: the RBAC verb, the HTTP method, and the action in OpenAPI.
-struct Action {
-    verb: &'static str,
-    method: &'static str,
-    name: &'static str,
-    parameters: Parameters,
-    has_body: bool,
-}
-
-const ON_COLLECTION: [Action; 3] = [
-    Action { verb: "list", method: "get", name: "list", parameters: LIST, has_body: false },
-    Action { verb: "create", method: "post", name: "post", parameters: WRITE, has_body: true },
-    Action {
-        verb: "deletecollection",
-        method: "delete",
-        name: "deletecollection",
-        parameters: DELETE,
-        has_body: false,
-    },
-];
-const ON_OBJECT: [Action; 4] = [
-    Action { verb: "get", method: "get", name: "get", parameters: &[], has_body: false },
-    Action { verb: "update", method: "put", name: "put", parameters: WRITE, has_body: true },
-    Action { verb: "delete", method: "delete", name: "delete", parameters: DELETE, has_body: false },
-    Action { verb: "patch", method: "patch", name: "patch", parameters: PATCH, has_body: true },
-];
-const ON_SUBRESOURCE: [Action; 5] = [
-    Action { verb: "get", method: "get", name: "get", parameters: &[], has_body: false },
-    Action { verb: "create", method: "post", name: "post", parameters: WRITE, has_body: true },
-    Action { verb: "update", method: "put", name: "put", parameters: WRITE, has_body: true },
-    Action { verb: "delete", method: "delete", name: "delete", parameters: DELETE, has_body: false },
-    Action { verb: "patch", method: "patch", name: "patch", parameters: PATCH, has_body: true },
+const CUSTOM_TYPES: &[&str] = &["application/json", "application/yaml"];
+const TYPES: &[&str] = &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+const LIST_TYPES: &[&str] = &[
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 
 /// Adds the paths of a resource and its subresources, and defines the kinds they use.
 pub fn add(resource: &Resource, renderer: &mut Renderer, paths: &mut Map<String, Value>) {
     let info = &resource.info;
     let (name, list) = renderer.define(resource);
+    renderer.define_requests(&info.resource.group_version());
     let prefix = info.resource.group_version().url_prefix();
-    let scope = if info.resource.namespaced { "/namespaces/{namespace}" } else { "" };
-    let collection = format!("{prefix}{scope}/{}", info.resource.plural);
-    let target = Target { resource, gvk: info.resource.gvk(), body: Some(name), reply: Some(list) };
-    target.add(&collection, &ON_COLLECTION, &info.verbs, renderer, paths);
-    let target = Target { reply: target.body.clone(), ..target };
+    let plural = &info.resource.plural;
+    let (collection_, object_, subresource_): (&[Operation], &[Operation], &[Operation]) = if info.custom {
+        (&operations::ON_CUSTOM_COLLECTION, &operations::ON_CUSTOM_OBJECT, &operations::ON_CUSTOM_SUBRESOURCE)
+    } else {
+        (&operations::ON_COLLECTION, &operations::ON_OBJECT, &operations::ON_SUBRESOURCE)
+    };
+    let target = Target { resource, gvk: info.resource.gvk(), subresource: "", object: Some(name), list };
+    let scope = if info.resource.namespaced {
+        target.add(&format!("{prefix}/{plural}"), &[operations::LISTED], &info.verbs, renderer, paths);
+        "/namespaces/{namespace}"
+    } else {
+        ""
+    };
+    let collection = format!("{prefix}{scope}/{plural}");
+    target.add(&collection, collection_, &info.verbs, renderer, paths);
     let object = format!("{collection}/{{name}}");
-    target.add(&object, &ON_OBJECT, &info.verbs, renderer, paths);
+    target.add(&object, object_, &info.verbs, renderer, paths);
     for subresource in &info.subresources {
-        let (name, gvk, verbs) = describe_subresource(resource, subresource);
-        let body = if gvk == target.gvk { target.body.clone() } else { renderer.define_kind(&gvk) };
-        let target = Target { resource, gvk, reply: body.clone(), body };
-        target.add(&format!("{object}/{name}"), &ON_SUBRESOURCE, &verbs, renderer, paths);
+        let (name, kind, verbs) = describe_subresource(resource, subresource);
+        let described = if kind == target.gvk { target.object.clone() } else { renderer.define_kind(&kind) };
+        // Upstream documents the Scale of a custom resource as an operation on its own kind.
+        let gvk = if info.custom { target.gvk.clone() } else { kind };
+        let target = Target { resource, gvk, subresource: name, object: described, list: target.list.clone() };
+        target.add(&format!("{object}/{name}"), subresource_, &verbs, renderer, paths);
     }
 }
 
@@ -99,94 +64,154 @@ pub fn add(resource: &Resource, renderer: &mut Renderer, paths: &mut Map<String,
 struct Target<'a> {
     resource: &'a Resource,
     gvk: GroupVersionKind,
-    /// Names of definitions; `None` for kinds without a type.
-    body: Option<String>,
-    reply: Option<String>,
+    subresource: &'a str,
+    /// The name of the definition; `None` for kinds without a type.
+    object: Option<String>,
+    list: String,
 }
 
 impl Target<'_> {
     fn add(
         &self,
         path: &str,
-        actions: &[Action],
+        operations: &[Operation],
         verbs: &[String],
-        renderer: &Renderer,
+        renderer: &mut Renderer,
         paths: &mut Map<String, Value>,
     ) {
+        let served = |operation: &&Operation| verbs.iter().any(|verb| verb == operation.verb);
+        let operations: Vec<&Operation> = operations.iter().filter(served).collect();
+        let Some((first, others)) = operations.split_first() else { return };
+        // Parameters that all operations of a path have are documented once.
+        let in_others = |name: &&str| others.iter().all(|operation| operation.parameters.contains(name));
+        let shared: Vec<&str> = first.parameters.iter().copied().filter(in_others).collect();
         let mut item = Map::new();
-        for action in actions.iter().filter(|action| verbs.iter().any(|verb| verb == action.verb)) {
-            item.insert(action.method.into(), self.operation(action, path, renderer));
+        for operation in &operations {
+            item.insert(operation.method.into(), self.operation(operation, path, &shared, renderer));
         }
-        if item.is_empty() {
-            return;
-        }
-        let variables = ["name", "namespace"].into_iter().filter(|name| path.contains(&format!("{{{name}}}")));
-        let mut parameters: Vec<Value> =
-            variables.map(|name| parameter(renderer.dialect, name, "path", "string")).collect();
-        parameters.push(parameter(renderer.dialect, "pretty", "query", "string"));
-        item.insert("parameters".into(), parameters.into());
+        item.insert("parameters".into(), self.parameters(path, &shared, renderer).into());
         paths.insert(path.to_owned(), item.into());
     }
 
-    fn operation(&self, action: &Action, path: &str, renderer: &Renderer) -> Value {
-        let dialect = renderer.dialect;
-        let query = action.parameters.iter().map(|(name, type_)| parameter(dialect, name, "query", type_));
-        let mut parameters: Vec<Value> = query.collect();
-        let mut operation = json!({
-            "operationId": operation_id(action.name, path),
-            "x-kubernetes-action": action.name,
+    /// The parameters of all operations of a path, by name.
+    fn parameters(&self, path: &str, shared: &[&str], renderer: &mut Renderer) -> Vec<Value> {
+        let mut names: Vec<&str> = shared.to_vec();
+        names.push("pretty");
+        names.extend(["name", "namespace"].into_iter().filter(|name| path.contains(&format!("{{{name}}}"))));
+        names.sort_unstable();
+        let described = |name: &str| match name {
+            "name" => {
+                let description = format!("name of the {}", self.resource.info.resource.kind);
+                renderer.path_parameter(name, &description)
+            }
+            "namespace" => renderer.path_parameter(name, "The namespace of the objects."),
+            _ => renderer.query_parameter(name),
+        };
+        names.into_iter().map(described).collect()
+    }
+
+    fn operation(&self, operation: &Operation, path: &str, shared: &[&str], renderer: &mut Renderer) -> Value {
+        let custom = self.resource.info.custom;
+        let own = operation.parameters.iter().filter(|name| !shared.contains(name));
+        let mut parameters: Vec<Value> = own.map(|name| renderer.query_parameter(name)).collect();
+        let (group_version, kind) = (self.resource.info.resource.group_version(), &self.resource.info.resource.kind);
+        let group = if group_version.group.is_empty() { "core" } else { group_version.group.as_str() };
+        let group = group.strip_suffix(".k8s.io").unwrap_or(group);
+        let mut described = json!({
+            "tags": [format!("{}_{}", camel_case(group, false), camel_case(&group_version.version, false))],
+            "description": operation.description(kind, self.subresource, custom),
+            "operationId": self.id(operation, path, &(group.to_owned() + "." + &group_version.version)),
+            "x-kubernetes-action": operation.action,
             "x-kubernetes-group-version-kind":
                 {"group": self.gvk.group, "kind": self.gvk.kind, "version": self.gvk.version},
         });
-        let patches = if self.resource.info.custom { CUSTOM_PATCHES } else { BUILT_IN_PATCHES };
-        let consumes = if action.method == "patch" { patches } else { &["application/json"] };
-        // A response other than the list or the object (of a DELETE) is a Status, which is not documented for each
-        // path.
-        let replied = if action.method == "post" || action.method == "delete" { &self.body } else { &self.reply };
-        let reply = replied.as_deref().map_or(json!({"type": "object"}), |name| renderer.reference_to(name));
-        let body = match (&self.body, action.method) {
-            (Some(name), "post" | "put") => renderer.reference_to(name),
-            _ => json!({"type": "object"}),
+        let reply = match (operation.reply, &self.object) {
+            (Reply::List, _) => renderer.reference_to(&self.list),
+            (Reply::Status, _) => renderer.reference_to(super::schema::STATUS),
+            (Reply::Object, Some(name)) => renderer.reference_to(name),
+            (Reply::Object, None) => json!({"type": "object"}),
         };
-        match dialect {
+        let body = self.body(operation.body, renderer);
+        let consumes: &[&str] = match (operation.body, custom) {
+            (Body::Patch, true) => CUSTOM_PATCHES,
+            (Body::Patch, false) => BUILT_IN_PATCHES,
+            (_, true) => CUSTOM_TYPES,
+            (_, false) => &["*/*"],
+        };
+        let produces = match (operation.reply, custom) {
+            (_, true) => CUSTOM_TYPES,
+            (Reply::List, false) => LIST_TYPES,
+            (_, false) => TYPES,
+        };
+        let required = operation.body != Body::DeleteOptions;
+        match renderer.dialect {
             Dialect::V2 => {
-                if action.has_body {
-                    parameters.insert(0, json!({"name": "body", "in": "body", "required": true, "schema": body}));
-                    operation["consumes"] = json!(consumes);
+                if let Some(body) = body {
+                    let mut parameter = json!({"name": "body", "in": "body", "schema": body});
+                    if required {
+                        parameter["required"] = true.into();
+                    }
+                    parameters.insert(0, parameter);
                 }
-                operation["produces"] = json!(["application/json"]);
-                operation["responses"] = json!({"200": {"description": "OK", "schema": reply}});
+                described["consumes"] = json!(consumes);
+                described["produces"] = json!(produces);
+                described["schemes"] = json!(["https"]);
             }
             Dialect::V3 => {
-                if action.has_body {
-                    let content: Map<String, Value> =
-                        consumes.iter().map(|type_| ((*type_).to_owned(), json!({"schema": body}))).collect();
-                    operation["requestBody"] = json!({"content": content, "required": true});
+                if let Some(body) = body {
+                    described["requestBody"] = json!({"content": content(consumes, &body)});
+                    if required {
+                        described["requestBody"]["required"] = true.into();
+                    }
                 }
-                operation["responses"] =
-                    json!({"200": {"description": "OK", "content": {"application/json": {"schema": reply}}}});
             }
         }
+        described["responses"] = responses(operation, renderer.dialect, produces, &reply).into();
         if !parameters.is_empty() {
-            operation["parameters"] = parameters.into();
+            described["parameters"] = parameters.into();
         }
-        operation
+        described
+    }
+
+    fn body(&self, body: Body, renderer: &Renderer) -> Option<Value> {
+        let name = match body {
+            Body::None => return None,
+            Body::Object => self.object.as_deref(),
+            Body::Patch => Some(super::schema::PATCH),
+            Body::DeleteOptions => Some(super::schema::DELETE_OPTIONS),
+        };
+        Some(name.map_or_else(|| json!({"type": "object"}), |name| renderer.reference_to(name)))
+    }
+
+    fn id(&self, operation: &Operation, path: &str, group_version: &str) -> String {
+        let collection = if operation.action == "deletecollection" { "Collection" } else { "" };
+        let named = if path.contains("{namespace}") { "Namespaced" } else { "" };
+        let all = self.resource.info.resource.namespaced && named.is_empty();
+        let all = if all { "ForAllNamespaces" } else { "" };
+        let kind = &self.resource.info.resource.kind;
+        let (group_version, subresource) = (camel_case(group_version, true), camel_case(self.subresource, true));
+        format!("{}{group_version}{collection}{named}{kind}{subresource}{all}", operation.id)
     }
 }
 
-fn parameter(dialect: Dialect, name: &str, place: &str, type_: &str) -> Value {
-    let mut value = match dialect {
-        Dialect::V2 => json!({"name": name, "in": place, "type": type_, "uniqueItems": true}),
-        Dialect::V3 => json!({"name": name, "in": place, "schema": {"type": type_, "uniqueItems": true}}),
-    };
-    if place == "path" {
-        value["required"] = true.into();
+fn responses(operation: &Operation, dialect: Dialect, produces: &[&str], reply: &Value) -> Map<String, Value> {
+    let mut responses = Map::new();
+    for code in std::iter::once(&200).chain(operation.codes) {
+        let description = match code {
+            201 => "Created",
+            202 => "Accepted",
+            _ => "OK",
+        };
+        let response = match dialect {
+            Dialect::V2 => json!({"description": description, "schema": reply}),
+            Dialect::V3 => json!({"description": description, "content": content(produces, reply)}),
+        };
+        responses.insert(code.to_string(), response);
     }
-    value
+    responses.insert("401".into(), json!({"description": "Unauthorized"}));
+    responses
 }
 
-/// Unique by construction: the action and the path.
-fn operation_id(action: &str, path: &str) -> String {
-    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    std::iter::once(action).chain(words).collect::<Vec<_>>().join("-")
+fn content(types: &[&str], schema: &Value) -> Map<String, Value> {
+    types.iter().map(|type_| ((*type_).to_owned(), json!({"schema": schema}))).collect()
 }

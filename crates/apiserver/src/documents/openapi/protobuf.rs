@@ -23,6 +23,11 @@ pub fn encode_document(document: &Value) -> Vec<u8> {
             named(out, 1, name, |out| schema(out, definition));
         }
     });
+    message(&mut out, 10, |out| {
+        for (name, shared) in entries(&document["parameters"]) {
+            named(out, 1, name, |out| parameter(out, shared));
+        }
+    });
     out
 }
 
@@ -38,7 +43,10 @@ fn path_item(out: &mut Vec<u8>, item: &Map<String, Value>) {
 }
 
 fn operation(out: &mut Vec<u8>, operation: &Map<String, Value>) {
-    text(out, 5, operation.get("operationId").and_then(Value::as_str));
+    texts(out, 1, operation.get("tags"));
+    for (key, field) in [("description", 3), ("operationId", 5)] {
+        text(out, field, operation.get(key).and_then(Value::as_str));
+    }
     texts(out, 6, operation.get("produces"));
     texts(out, 7, operation.get("consumes"));
     parameters(out, 8, operation.get("parameters"));
@@ -54,13 +62,17 @@ fn operation(out: &mut Vec<u8>, operation: &Map<String, Value>) {
             });
         }
     });
+    texts(out, 10, operation.get("schemes"));
     extensions(out, 13, operation);
 }
 
 fn parameters(out: &mut Vec<u8>, field: u32, parameters: Option<&Value>) {
     for parameter_ in parameters.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
-        // ParametersItem.parameter, then Parameter.
-        message(out, field, |out| message(out, 1, |out| parameter(out, parameter_)));
+        // ParametersItem: a Parameter or a JsonReference.
+        message(out, field, |out| match parameter_.get("$ref") {
+            Some(target) => message(out, 2, |out| text(out, 1, target.as_str())),
+            None => message(out, 1, |out| parameter(out, parameter_)),
+        });
     }
 }
 
@@ -69,6 +81,7 @@ fn parameter(out: &mut Vec<u8>, parameter: &Map<String, Value>) {
     let required = parameter.get("required") == Some(&Value::Bool(true));
     match get("in") {
         Some("body") => message(out, 1, |out| {
+            text(out, 1, get("description"));
             text(out, 2, get("name"));
             text(out, 3, get("in"));
             boolean(out, 4, required);
@@ -82,6 +95,7 @@ fn parameter(out: &mut Vec<u8>, parameter: &Map<String, Value>) {
                 message(out, kind, |out| {
                     boolean(out, 1, required);
                     text(out, 2, place);
+                    text(out, 3, get("description"));
                     text(out, 4, get("name"));
                     text(out, type_field, get("type"));
                     boolean(out, unique_field, parameter.get("uniqueItems") == Some(&Value::Bool(true)));
@@ -118,8 +132,10 @@ fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
     for value in schema_.get("enum").and_then(Value::as_array).into_iter().flatten() {
         message(out, 20, |out| any(out, value));
     }
-    if let Some(values) = schema_.get("additionalProperties").and_then(Value::as_object) {
-        message(out, 21, |out| message(out, 1, |out| schema(out, values)));
+    match schema_.get("additionalProperties") {
+        Some(Value::Object(values)) => message(out, 21, |out| message(out, 1, |out| schema(out, values))),
+        Some(Value::Bool(any)) => message(out, 21, |out| integer(out, 2, Some((*any).into()))),
+        _ => {}
     }
     if let Some(type_) = schema_.get("type").and_then(Value::as_str) {
         message(out, 22, |out| text(out, 1, Some(type_)));
@@ -134,7 +150,19 @@ fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
             }
         });
     }
+    if let Some(docs) = schema_.get("externalDocs") {
+        message(out, 29, |out| external_documentation(out, docs));
+    }
+    if let Some(example) = schema_.get("example") {
+        message(out, 30, |out| any(out, example));
+    }
     extensions(out, 31, schema_);
+}
+
+pub(super) fn external_documentation(out: &mut Vec<u8>, docs: &Value) {
+    for (key, field) in [("description", 1), ("url", 2)] {
+        text(out, field, docs[key].as_str());
+    }
 }
 
 pub(super) fn extensions(out: &mut Vec<u8>, field: u32, map: &Map<String, Value>) {
@@ -224,7 +252,8 @@ mod tests {
     #[test]
     fn encoding_matches_gnostics() {
         let document = serde_json::json!({"swagger": "2.0", "info": {"title": "T", "version": "v"},
-            "paths": {}, "definitions": {"a.B": {"type": "string", "x-y": [1]}}});
+            "paths": {}, "parameters": {"p": {"name": "p", "in": "query", "description": "d", "type": "string"}},
+            "definitions": {"a.B": {"type": "string", "x-y": [1]}}});
         #[rustfmt::skip]
         let expected: &[u8] = &[
             0x0a, 3, b'2', b'.', b'0', // swagger
@@ -233,6 +262,9 @@ mod tests {
             0x4a, 35, 0x0a, 33, 0x0a, 3, b'a', b'.', b'B', 0x12, 26, // definitions, the named schema
             0xb2, 0x01, 8, 0x0a, 6, b's', b't', b'r', b'i', b'n', b'g', // its type
             0xfa, 0x01, 12, 0x0a, 3, b'x', b'-', b'y', 0x12, 5, 0x12, 3, b'[', b'1', b']', // its extension
+            0x52, 32, 0x0a, 30, 0x0a, 1, b'p', 0x12, 25, 0x12, 23, 0x1a, 21, // parameters: one of a query
+            0x12, 5, b'q', b'u', b'e', b'r', b'y', 0x1a, 1, b'd', 0x22, 1, b'p', // its place, description and name
+            0x32, 6, b's', b't', b'r', b'i', b'n', b'g', // its type
         ];
         assert_eq!(encode_document(&document), expected);
     }

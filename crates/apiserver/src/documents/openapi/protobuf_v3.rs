@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value};
 
-use super::protobuf::{any, boolean, double, entries, extensions, integer, message, named, text, texts};
+use super::protobuf::{
+    any, boolean, double, entries, extensions, external_documentation, integer, message, named, text, texts,
+};
 
 /// Encodes a document.
 pub fn encode_document(document: &Value) -> Vec<u8> {
@@ -42,7 +44,10 @@ fn path_item(out: &mut Vec<u8>, item: &Map<String, Value>) {
 }
 
 fn operation(out: &mut Vec<u8>, operation: &Map<String, Value>) {
-    text(out, 5, operation.get("operationId").and_then(Value::as_str));
+    texts(out, 1, operation.get("tags"));
+    for (key, field) in [("description", 3), ("operationId", 5)] {
+        text(out, field, operation.get(key).and_then(Value::as_str));
+    }
     parameters(out, 6, operation.get("parameters"));
     if let Some(body) = operation.get("requestBody").and_then(Value::as_object) {
         // RequestBodyOrReference.request_body, then RequestBody.
@@ -83,6 +88,7 @@ fn parameters(out: &mut Vec<u8>, field: u32, parameters: Option<&Value>) {
             message(out, 1, |out| {
                 text(out, 1, parameter["name"].as_str());
                 text(out, 2, parameter["in"].as_str());
+                text(out, 3, parameter["description"].as_str());
                 boolean(out, 4, parameter["required"] == true);
                 schema_in(out, 10, parameter.get("schema"));
             });
@@ -104,6 +110,12 @@ fn schema_or_reference(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
 }
 
 fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
+    if let Some(docs) = schema_.get("externalDocs") {
+        message(out, 6, |out| external_documentation(out, docs));
+    }
+    if let Some(example) = schema_.get("example") {
+        message(out, 7, |out| any(out, example));
+    }
     for (key, field) in [("multipleOf", 10), ("maximum", 11), ("minimum", 13)] {
         double(out, field, schema_.get(key).and_then(Value::as_f64));
     }
@@ -145,8 +157,13 @@ fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
             }
         });
     }
-    if let Some(values) = schema_.get("additionalProperties") {
-        message(out, 32, |out| schema_in(out, 1, Some(values)));
+    match schema_.get("additionalProperties") {
+        Some(Value::Bool(any)) => message(out, 32, |out| integer(out, 2, Some((*any).into()))),
+        values => {
+            if values.is_some() {
+                message(out, 32, |out| schema_in(out, 1, values));
+            }
+        }
     }
     default(out, schema_.get("default"));
     extensions(out, 36, schema_);

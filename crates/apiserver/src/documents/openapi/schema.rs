@@ -1,11 +1,18 @@
 //! Type nodes as OpenAPI schemas, in the dialect of version 2 or 3.
 
-use apimachinery::GroupVersionKind;
 use apimachinery::resource::{Resource, ResourceInfo};
 use apimachinery::schema::{Constraints, ListType, Property, Schema, SchemaId, Type, TypeOf};
+use apimachinery::{GroupVersion, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
-use super::descriptions;
+use super::custom::{self, TypeMeta};
+use super::{Definitions, descriptions, operations, requests};
+
+pub const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
+pub const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+pub const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -17,19 +24,78 @@ pub enum Dialect {
 const MAX_DEPTH: usize = 100;
 
 /// Collects the definitions that the rendered schemas refer to.
-pub struct Renderer {
+pub struct Renderer<'a> {
     pub dialect: Dialect,
+    sources: Definitions<'a>,
     definitions: Map<String, Value>,
+    /// Of version 2: parameters that operations refer to.
+    parameters: Map<String, Value>,
     depth: usize,
 }
 
-impl Renderer {
-    pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, definitions: Map::new(), depth: 0 }
+/// What a document defines.
+pub struct Defined {
+    pub schemas: Map<String, Value>,
+    pub parameters: Map<String, Value>,
+}
+
+impl<'a> Renderer<'a> {
+    pub fn new(dialect: Dialect, sources: Definitions<'a>) -> Self {
+        Self { dialect, sources, definitions: Map::new(), parameters: Map::new(), depth: 0 }
     }
 
-    pub fn finish(self) -> Map<String, Value> {
-        self.definitions
+    pub fn finish(self) -> Defined {
+        Defined { schemas: self.definitions, parameters: self.parameters }
+    }
+
+    /// A query parameter, by a reference in version 2. Old clients look for two of them and follow no references.
+    pub fn query_parameter(&mut self, name: &str) -> Value {
+        let Some(known) = operations::described(name) else { return json!({"name": name, "in": "query"}) };
+        let parameter = self.parameter(name, "query", known.type_, known.description);
+        if self.dialect == Dialect::V3 || matches!(name, "dryRun" | "fieldValidation") {
+            return parameter;
+        }
+        self.parameters.entry(name).or_insert(parameter);
+        json!({"$ref": format!("#/parameters/{name}")})
+    }
+
+    pub fn path_parameter(&self, name: &str, description: &str) -> Value {
+        let mut parameter = self.parameter(name, "path", "string", description);
+        parameter["required"] = true.into();
+        parameter
+    }
+
+    fn parameter(&self, name: &str, place: &str, type_: &str, description: &str) -> Value {
+        let mut parameter = json!({"name": name, "in": place, "description": description});
+        let schema = json!({"type": type_, "uniqueItems": true});
+        match (self.dialect, parameter.as_object_mut(), schema) {
+            (Dialect::V2, Some(parameter), Value::Object(schema)) => parameter.extend(schema),
+            (_, _, schema) => parameter["schema"] = schema,
+        }
+        parameter
+    }
+
+    /// Defines the types of bodies that no resource has, for the operations of a group version.
+    pub fn define_requests(&mut self, group_version: &GroupVersion) {
+        self.define_kind_by_name(DELETE_OPTIONS);
+        for group_version in [&GroupVersion::new("", "v1"), group_version] {
+            self.mark(DELETE_OPTIONS, &group_version.with_kind("DeleteOptions"));
+        }
+        if self.definitions.contains_key(STATUS) {
+            return;
+        }
+        self.definitions.insert(PATCH.into(), json!({"type": "object", "description": "The body of a PATCH request."}));
+        let cause = self.reference_to(&format!("{STATUS}Cause"));
+        let details = self.wrapped_reference_to(&format!("{STATUS}Details"));
+        let mut meta = match self.define_kind_by_name(LIST_META) {
+            Some(name) => self.wrapped_reference_to(&name),
+            None => Map::new(),
+        };
+        set(&mut meta, "description", descriptions::of_list_metadata());
+        for (name, definition) in requests::status(STATUS, details, &cause, meta) {
+            self.definitions.insert(name, definition);
+        }
+        self.mark(STATUS, &GroupVersion::new("", "v1").with_kind("Status"));
     }
 
     /// Defines the kind of a resource and its list, and returns both names.
@@ -40,7 +106,14 @@ impl Renderer {
             Some(name) => name.to_string(),
             None => custom_name(&gvk),
         };
-        self.define_as(&name, &info.schema);
+        match (self.sources)(info).filter(|_| info.custom) {
+            Some(schema) => {
+                let type_meta = self.type_meta();
+                let published = custom::published(schema.as_ref(), self.dialect, &type_meta);
+                self.definitions.insert(name.clone(), published.into());
+            }
+            None => self.define_as(&name, &info.schema),
+        }
         self.mark(&name, &gvk);
         self.name_selectable_fields(&name, info);
         let list = if info.custom {
@@ -50,6 +123,7 @@ impl Renderer {
         };
         self.define_list(&list, &name, resource);
         self.mark(&list, &GroupVersionKind { kind: info.list_kind.clone(), ..gvk });
+        self.name_selectable_fields(&list, info);
         (name, list)
     }
 
@@ -67,6 +141,16 @@ impl Renderer {
             Dialect::V2 => json!({"$ref": format!("#/definitions/{name}")}),
             Dialect::V3 => json!({"$ref": format!("#/components/schemas/{name}")}),
         }
+    }
+
+    /// The fields that every custom resource has.
+    fn type_meta(&mut self) -> TypeMeta {
+        let mut metadata = match self.define_kind_by_name(OBJECT_META) {
+            Some(name) => self.wrapped_reference_to(&name),
+            None => Map::from_iter([("type".to_owned(), "object".into())]),
+        };
+        set(&mut metadata, "description", descriptions::of_target(OBJECT_META));
+        [("apiVersion", type_text("apiVersion")), ("kind", type_text("kind")), ("metadata", metadata.into())]
     }
 
     /// A reference beside which other keywords may stand.
@@ -108,17 +192,16 @@ impl Renderer {
             return;
         }
         let mut meta = self
-            .define_kind_by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
+            .define_kind_by_name(LIST_META)
             .map_or(json!({"type": "object"}), |name| self.wrapped_reference_to(&name).into());
         if let Some(text) = descriptions::of_list_metadata() {
             meta["description"] = text.into();
         }
-        let text = |meaning: &str| json!({"type": "string", "description": meaning});
         let value = json!({
             "type": "object", "required": ["items"],
             "description": format!("{} is a list of {}", resource.info.list_kind, resource.info.resource.kind),
             "properties": {
-                "apiVersion": text("Group and version of the list."), "kind": text("Kind of the list."), "metadata": meta,
+                "apiVersion": type_text("apiVersion"), "kind": type_text("kind"), "metadata": meta,
                 "items": {"type": "array", "description": "The objects.", "items": self.reference_to(item)},
             },
         });
@@ -312,6 +395,15 @@ impl Renderer {
             map.insert("not".into(), not.into());
         }
     }
+}
+
+/// `apiVersion` or `kind`, described as in all types.
+pub fn type_text(name: &str) -> Value {
+    let mut text = json!({"type": "string"});
+    if let Some(description) = descriptions::of(DELETE_OPTIONS, name) {
+        text["description"] = description.into();
+    }
+    text
 }
 
 /// `com.example.wire.v1.Widget` for `wire.example.com/v1, Kind=Widget`.

@@ -6,20 +6,31 @@ use http_body_util::BodyExt;
 
 use super::*;
 
-fn open_api() -> OpenApi {
-    let crd = json!({"metadata": {"name": "widgets.wire.example.com"}, "spec": {"group": "wire.example.com",
+const GROUP: &str = "wire.example.com";
+
+fn definition() -> Value {
+    json!({"metadata": {"name": "widgets.wire.example.com"}, "spec": {"group": "wire.example.com",
         "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
         "versions": [{"name": "v1", "served": true, "storage": true, "selectableFields": [{"jsonPath": ".spec.size"}], "schema": {"openAPIV3Schema": {"type": "object",
             "properties": {"spec": {"type": "object", "description": "What is wanted.", "properties": {
                 "size": {"type": "integer", "nullable": true, "default": 1, "minimum": 0},
-                "port": {"x-kubernetes-int-or-string": true}}}}}}}]}});
-    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+                "port": {"x-kubernetes-int-or-string": true}}}}}}}]}})
+}
+
+fn open_api() -> OpenApi {
+    let crd = CustomResourceDefinition::from_value(&definition()).expect("a definition");
     let custom = apiextensions::resources(&crd, &Compilation::default());
     OpenApi::new(kubernetes_api::resources().into_iter().chain(custom), "v1.36.0", jiff::Timestamp::UNIX_EPOCH)
 }
 
+/// The definitions in the store.
+fn stored(name: &str) -> Option<Arc<Object>> {
+    let json = definition().to_string();
+    (name == format!("widgets.{GROUP}")).then(|| Object::parse(json).expect("an object").shared())
+}
+
 async fn get(open_api: &OpenApi, uri: &str) -> Value {
-    let response = open_api.get(&uri.parse().expect("a uri"), &HeaderMap::new()).expect("served");
+    let response = open_api.get(&uri.parse().expect("a uri"), &HeaderMap::new(), &stored).expect("served");
     assert_eq!(response.status(), StatusCode::OK, "{uri}");
     let body = response.into_body().collect().await.expect("held in memory").to_bytes();
     serde_json::from_slice(&body).expect("JSON")
@@ -29,7 +40,9 @@ async fn get(open_api: &OpenApi, uri: &str) -> Value {
 fn check_references(value: &Value, definitions: &Value, prefix: &str) {
     match value {
         Value::Object(map) => {
-            if let Some(target) = map.get("$ref").and_then(Value::as_str) {
+            let target = map.get("$ref").and_then(Value::as_str);
+            // Parameters and types are in different places.
+            if let Some(target) = target.filter(|it| it.contains("/parameters/") == prefix.contains("/parameters/")) {
                 let name = target.strip_prefix(prefix).unwrap_or_else(|| panic!("{target}"));
                 assert!(definitions[name].is_object(), "{name} is not defined");
             }
@@ -51,11 +64,11 @@ async fn every_v3_document_is_whole_and_stays_at_its_address() {
         check_references(&document, &document["components"]["schemas"], "#/components/schemas/");
         assert!(!document["paths"].as_object().expect("an object").is_empty(), "{path}");
     }
-    let stale = open_api.get(&"/openapi/v3/apis/apps/v1?hash=OLD".parse().expect("a uri"), &HeaderMap::new());
+    let stale = open_api.get(&"/openapi/v3/apis/apps/v1?hash=OLD".parse().expect("a uri"), &HeaderMap::new(), &stored);
     let stale = stale.expect("served");
     assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
     assert_eq!(stale.headers()[header::LOCATION], paths["apis/apps/v1"]["serverRelativeURL"].as_str().expect("text"));
-    assert!(open_api.get(&"/openapi/v3/apis/none/v1".parse().expect("a uri"), &HeaderMap::new()).is_none());
+    assert!(open_api.get(&"/openapi/v3/apis/none/v1".parse().expect("a uri"), &HeaderMap::new(), &stored).is_none());
 }
 
 /// Counts the fields below a schema, and collects those without a description, which kubectl explain would print as
@@ -106,6 +119,7 @@ async fn kubectl_finds_its_documents() {
     let names: Vec<&str> =
         patch["parameters"].as_array().expect("a list").iter().filter_map(|p| p["name"].as_str()).collect();
     assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+    assert_eq!(patch["operationId"], "patchAppsV1NamespacedDeployment");
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"], json!([gvk]));
     let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
@@ -123,24 +137,58 @@ async fn v2_contains_only_v2_keywords() {
     assert_eq!(widget["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
     assert_eq!(widget["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.size"}]));
     let spec = &widget["properties"]["spec"]["properties"];
-    assert_eq!(spec["size"], json!({"minimum": 0.0}));
+    assert_eq!(spec["size"], json!({"minimum": 0}));
     assert_eq!(spec["port"], json!({"x-kubernetes-int-or-string": true}));
     let mut headers = HeaderMap::new();
     let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     headers.insert(header::ACCEPT, accept.parse().expect("a header"));
     let uri = "/openapi/v2?timeout=32s".parse().expect("a uri");
-    let response = open_api.get(&uri, &headers).expect("served");
+    let response = open_api.get(&uri, &headers, &stored).expect("served");
     assert_eq!(response.headers()[header::CONTENT_TYPE], V2_PROTOBUF);
     assert_eq!(response.headers()[header::LAST_MODIFIED], "Thu, 01 Jan 1970 00:00:00 GMT");
     headers.insert(header::IF_MODIFIED_SINCE, response.headers()[header::LAST_MODIFIED].clone());
-    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(open_api.get(&uri, &headers, &stored).expect("served").status(), StatusCode::NOT_MODIFIED);
     // An etag, where there is one, decides.
     headers.insert(header::IF_NONE_MATCH, "\"other\"".parse().expect("a header"));
-    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::OK);
+    assert_eq!(open_api.get(&uri, &headers, &stored).expect("served").status(), StatusCode::OK);
     headers.insert(header::IF_NONE_MATCH, response.headers()[header::ETAG].clone());
-    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_MODIFIED);
+    assert_eq!(open_api.get(&uri, &headers, &stored).expect("served").status(), StatusCode::NOT_MODIFIED);
     headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));
-    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_ACCEPTABLE);
+    assert_eq!(open_api.get(&uri, &headers, &stored).expect("served").status(), StatusCode::NOT_ACCEPTABLE);
+}
+
+#[tokio::test]
+async fn operations_on_custom_resources_are_upstreams() {
+    let open_api = open_api();
+    let v3 = get(&open_api, "/openapi/v3/apis/wire.example.com/v1").await;
+    let v2 = get(&open_api, "/openapi/v2").await;
+    check_references(&v2, &v2["parameters"], "#/parameters/");
+    let (all, some) = ("/apis/wire.example.com/v1/widgets", "/apis/wire.example.com/v1/namespaces/{namespace}/widgets");
+    for document in [&v2, &v3] {
+        let operation = |path: &str, method: &str| {
+            let operation = &document["paths"][path][method];
+            let codes: Vec<&String> = operation["responses"].as_object().expect("responses").keys().collect();
+            format!("{} {} {codes:?}", operation["operationId"], operation["tags"][0]).replace('"', "")
+        };
+        for (path, method, expected) in [
+            (all, "get", "listWireExampleComV1WidgetForAllNamespaces wireExampleCom_v1 [200, 401]"),
+            (some, "get", "listWireExampleComV1NamespacedWidget wireExampleCom_v1 [200, 401]"),
+            (some, "post", "createWireExampleComV1NamespacedWidget wireExampleCom_v1 [200, 201, 202, 401]"),
+            (some, "delete", "deleteWireExampleComV1CollectionNamespacedWidget wireExampleCom_v1 [200, 401]"),
+        ] {
+            assert_eq!(operation(path, method), expected);
+        }
+        // The parameters of the only operation are those of its path.
+        assert_eq!(document["paths"][all]["get"]["parameters"], Value::Null);
+        assert_eq!(document["paths"][all]["parameters"].as_array().map(Vec::len), Some(11));
+    }
+    let body = &v3["paths"][&format!("{some}/{{name}}")]["delete"]["requestBody"];
+    let options = json!({"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"});
+    assert_eq!(body["content"]["application/yaml"]["schema"], options);
+    assert_eq!(
+        v3["components"]["schemas"]["com.example.wire.v1.Widget"]["properties"]["spec"]["properties"]["port"],
+        json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]})
+    );
 }
 
 #[tokio::test]
@@ -157,12 +205,14 @@ async fn v3_is_served_in_the_preferred_media_type() {
     ] {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, accept.parse().expect("a header"));
-        let response = open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers).expect("served");
+        let response =
+            open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers, &stored).expect("served");
         assert_eq!(response.headers()[header::CONTENT_TYPE], expected, "{accept}");
     }
     let mut headers = HeaderMap::new();
     headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));
-    let refused = open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers).expect("an answer");
+    let refused =
+        open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers, &stored).expect("an answer");
     assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
 }
 
@@ -171,7 +221,7 @@ async fn a_large_document_is_sent_as_the_client_accepts_it() {
     let open_api = open_api();
     let fetch = async |coding: &'static str| {
         let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, coding.parse().expect("a header"))]);
-        let response = open_api.get(&"/openapi/v2".parse().expect("a uri"), &headers).expect("served");
+        let response = open_api.get(&"/openapi/v2".parse().expect("a uri"), &headers, &stored).expect("served");
         let (parts, body) = response.into_parts();
         let vary: Vec<_> = parts.headers.get_all(header::VARY).iter().cloned().collect();
         let encoding = parts.headers.get(header::CONTENT_ENCODING).cloned();
