@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use apimachinery::field::Path;
-use apimachinery::go_json::go_type;
+use apimachinery::go_json::{self, go_type};
 use apimachinery::names;
 use serde_json::{Map, Value, json};
 
@@ -126,7 +126,10 @@ impl Review<'_> {
             return Err(if message.is_empty() { status } else { message });
         }
         match response["convertedObjects"].take() {
-            Value::Array(objects) => Ok(objects),
+            Value::Array(mut objects) => {
+                objects.iter_mut().for_each(read_numbers);
+                Ok(objects)
+            }
             _ => Ok(Vec::new()),
         }
     }
@@ -151,6 +154,20 @@ impl Review<'_> {
             false => format!("conversion webhook for {subject} returned invalid metadata: {why}"),
         })?;
         Ok(converted)
+    }
+}
+
+/// Whole numbers with a fraction (`1.0`) become integers, as in every other request: Go's clients read no others.
+fn read_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(go_json::whole) {
+                *number = whole;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(read_numbers),
+        Value::Object(map) => map.values_mut().for_each(read_numbers),
+        _ => {}
     }
 }
 
@@ -204,7 +221,8 @@ fn check_texts(field: &str, map: &Map<String, Value>, before: Option<&Value>) ->
     let metadata = Path::new("metadata");
     let errors = match field {
         "labels" => names::validate_labels(&texts, &metadata.child("labels")),
-        _ => names::validate_annotations(&texts, &metadata.child("annotations")),
+        // Upstream's name of the field in this place.
+        _ => names::validate_annotations(&texts, &metadata.child("annotation")),
     };
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     match errors.as_slice() {
@@ -249,7 +267,7 @@ mod tests {
         assert_eq!(request["request"]["desiredAPIVersion"], "g/v2");
         let body = answer(|review| {
             let object = &mut review["response"]["convertedObjects"][0];
-            object["spec"] = json!(2);
+            object["spec"] = json!(2.0);
             object["metadata"] = json!({"name": "a", "namespace": "n", "uid": "u", "annotations": {"x": "y"},
                 "resourceVersion": "9", "finalizers": ["f"]});
         });
