@@ -130,14 +130,16 @@ pub(crate) async fn handle(
     // A successful response has them already.
     let mut warnings = if answer.is_err() { call.notes.take_findings() } else { Vec::new() };
     warnings.extend(call.notes.take_warnings());
-    warnings.extend(call.deprecation().map(str::to_owned));
-    let waited = call.notes.waited();
-    if warnings.is_empty() && waited.is_zero() {
+    let (waited, deprecation) = (call.notes.waited(), call.deprecation());
+    if warnings.is_empty() && deprecation.is_none() && waited.is_zero() {
         return answer;
     }
     // Error responses also contain the warnings.
     let mut response =
         answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
+    if let Some(deprecation) = deprecation {
+        warnings::warn_first(&mut response, deprecation);
+    }
     warnings::warn(&mut response, &warnings);
     if !waited.is_zero() {
         response.extensions_mut().insert(Foreign(waited));

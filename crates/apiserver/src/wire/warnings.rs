@@ -50,6 +50,16 @@ pub fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
+/// Adds a warning before those that the response has.
+pub fn warn_first(response: &mut Response, text: &str) {
+    let later: Vec<HeaderValue> = response.headers().get_all(WARNING).iter().cloned().collect();
+    response.headers_mut().remove(WARNING);
+    warn(response, &[text.to_owned()]);
+    for value in later {
+        response.headers_mut().append(WARNING, value);
+    }
+}
+
 /// Cuts warnings that are longer than `most` together, and drops those that still do not fit.
 fn bounded(warnings: &[String], most: usize) -> Vec<Cow<'_, str>> {
     let all = warnings.iter().map(|text| Cow::from(text.as_str()));
@@ -68,6 +78,15 @@ fn bounded(warnings: &[String], most: usize) -> Vec<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_first_warning_precedes_present_ones() {
+        let mut response = Response::new(transport::empty());
+        warn(&mut response, &["a".to_owned(), "b".to_owned()]);
+        warn_first(&mut response, "deprecated");
+        let shown: Vec<_> = response.headers().get_all(WARNING).iter().collect();
+        assert_eq!(shown, ["299 - \"deprecated\"", "299 - \"a\"", "299 - \"b\""]);
+    }
 
     #[test]
     fn warnings_are_bounded() {
