@@ -19,7 +19,7 @@ fn definition(hooks: &Hooks, path: &str) -> Value {
             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
         let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
         json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": schema},
-            "subresources": {"status": {}, "scale": scale}})
+            "selectableFields": [{"jsonPath": format!(".spec.{field}")}], "subresources": {"status": {}, "scale": scale}})
     };
     let config = json!({"url": format!("{}/{path}", hooks.url), "caBundle": hooks.ca});
     json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -121,6 +121,55 @@ async fn a_list_is_one_review_and_watchers_share_one() {
     get(&plane, V1).await;
     assert_eq!(hooks.requests("convert").len(), 1, "the stored version needs none");
     assert_eq!(hooks.connections(), 1);
+}
+
+#[tokio::test]
+async fn selectors_are_those_of_the_requested_version() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    define(&plane, &hooks, "convert").await;
+    for (name, one) in [("a", 1), ("b", 2), ("c", 1)] {
+        assert_eq!(plane.post(V1, &object("v1", name, json!({"one": one}))).await.code, 201);
+    }
+    let names = async |selector: &str| {
+        let list = get(&plane, &format!("{V2}?fieldSelector=spec.two{selector}")).await;
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let names: Vec<String> =
+            items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(str::to_owned).collect();
+        (names.concat(), list["metadata"]["continue"].as_str().unwrap_or_default().to_owned())
+    };
+    for (selector, expected) in [("%3D1", "ac"), ("!%3D1", "b"), ("%3D", ""), ("%3D1,metadata.name%3Dc", "c")] {
+        assert_eq!(names(selector).await.0, expected, "{selector}");
+    }
+    let (page, token) = names("%3D1&limit=1").await;
+    assert_eq!((page.as_str(), names(&format!("%3D1&limit=1&continue={token}")).await.0.as_str()), ("a", "c"));
+
+    let request = http::Request::get(format!("{V2}?watch=true&fieldSelector=spec.two%3D2"));
+    let request = request.body(transport::empty()).expect("a request");
+    let mut events = plane.client.send(request).await.expect("a response").into_body().into_data_stream();
+    // Into the selection, changed in it, and out of it.
+    for (name, spec) in [("a", json!({"one": 2})), ("a", json!({"replicas": 1})), ("b", json!({"one": 3}))] {
+        assert_eq!(plane.patch(&format!("{V1}/{name}"), &json!({"spec": spec})).await.code, 200);
+    }
+    let mut text = Vec::new();
+    while text.iter().filter(|byte| **byte == b'\n').count() < 4 {
+        text.extend(events.next().await.expect("a frame").expect("bytes"));
+    }
+    let events = text.split(|byte| *byte == b'\n').take(4).map(|line| {
+        let event: Value = serde_json::from_slice(line).expect("JSON");
+        format!("{} {}", event["type"], event["object"]["metadata"]["name"]).replace('"', "")
+    });
+    assert_eq!(events.collect::<Vec<_>>(), ["ADDED b", "ADDED a", "MODIFIED a", "DELETED b"]);
+
+    // Nothing else is deleted.
+    let all_but_two = format!("{V2}?fieldSelector=spec.two!%3D2");
+    assert_eq!(plane.delete(&all_but_two).await.code, 200);
+    let left = get(&plane, V1).await;
+    assert_eq!((left["items"].as_array().map(Vec::len), &left["items"][0]["metadata"]["name"]), (Some(1), &json!("a")));
+    point(&plane, &hooks, "convert-no").await;
+    let refused = plane.send(Method::GET, &all_but_two, "application/json", &Value::Null).await;
+    assert_eq!(refused.code, 500, "it is unknown what the selector selects");
+    assert_eq!(plane.delete(&all_but_two).await.code, 500);
+    assert_eq!(get(&plane, V1).await["items"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::flow::Watching;
 use crate::metrics::streams::Watched;
 use crate::wire::negotiate::{Encoding, Shape};
 use crate::wire::respond::no_protobuf;
-use crate::wire::shape::{self, Form};
+use crate::wire::shape::{self, Form, Include};
 
 /// Available events are sent together up to this many bytes, because a write to the socket costs as much as several
 /// events.
@@ -120,7 +120,16 @@ impl Frames {
         }
         let named = &self.resource.info.resource;
         let object = json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata});
-        self.form.of(&self.resource, object, Time::new(self.world.now()))
+        let mut form = self.form;
+        if initial_end && form.include == Include::None {
+            // The mark is in the metadata.
+            form.include = Include::Metadata;
+        }
+        let mut shown = form.of(&self.resource, object, Time::new(self.world.now()));
+        if let Some(name) = shown.pointer_mut("/rows/0/cells/0").filter(|name| name.is_null()) {
+            *name = "".into();
+        }
+        shown
     }
 }
 

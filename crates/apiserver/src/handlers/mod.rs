@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod elements;
 mod face;
+mod filter;
 mod frames;
 mod joint;
 mod kind;
@@ -96,8 +97,7 @@ pub(crate) async fn handle(
         list: matches!(info.verb, "list" | "deletecollection"),
         watch: info.verb == "watch",
         custom: resource.info.custom && !scale,
-        // A stream that begins with all there is has no place for the columns.
-        tables: !(info.verb == "watch" && info.query.flag("sendInitialEvents")),
+        tables: true,
         group: if scale { "autoscaling" } else { &resource.info.resource.group },
         kind: if scale { "Scale" } else { &resource.info.resource.kind },
     };

@@ -16,6 +16,7 @@ use storage::{KeyRange, RangeRequest};
 use transport::{ObjectList, Payload, Response};
 
 use super::Call;
+use super::filter::Filter;
 use crate::cache::keys;
 use crate::cache::snapshot::Snapshot;
 use crate::conversion;
@@ -115,51 +116,6 @@ impl Continue {
     }
 }
 
-/// The label and field selectors of a read.
-pub(super) struct Filter {
-    labels: Selector,
-    fields: FieldSelector,
-    everything: bool,
-    custom: bool,
-}
-
-impl Filter {
-    pub(super) fn accepts(&self, object: &Object) -> bool {
-        self.everything || (self.labels.matches_with(|key| object.label(key)) && self.fields_match(object))
-    }
-
-    fn fields_match(&self, object: &Object) -> bool {
-        if self.fields.is_everything() {
-            return true;
-        }
-        let tree = std::cell::OnceCell::new();
-        self.fields.matches_with(|path| match path {
-            "metadata.name" => Some(object.name().into()),
-            "metadata.namespace" => Some(object.namespace().unwrap_or_default().into()),
-            path => {
-                let tree = tree.get_or_init(|| object.to_value().unwrap_or_default());
-                Some(kubernetes_api::field_text(path, tree, self.custom).into())
-            }
-        })
-    }
-
-    pub(super) fn is_everything(&self) -> bool {
-        self.everything
-    }
-
-    /// The only name it accepts, if that is given.
-    pub(super) fn name(&self) -> Option<&str> {
-        self.fields.exact("metadata.name")
-    }
-
-    /// How many objects are scanned before yielding: some 100 µs of work, with labels and names parsed and fields in a
-    /// tree to decode.
-    fn piece(&self) -> usize {
-        let at_hand = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
-        if self.fields.requirements().iter().all(|(path, ..)| at_hand(path.as_str())) { 512 } else { 16 }
-    }
-}
-
 /// A part of a list.
 pub(super) struct Page {
     pub items: Arc<Snapshot>,
@@ -192,8 +148,7 @@ impl Call<'_> {
                 }));
             }
         }
-        let everything = labels.is_everything() && fields.is_everything();
-        Ok(Filter { labels, fields, everything, custom: self.resource.info.custom })
+        Ok(Filter::new(labels, fields, self.resource, &self.server.conversions))
     }
 
     pub(crate) async fn get(&self) -> Result<Response, Status> {
@@ -266,7 +221,11 @@ impl Call<'_> {
             if n > 0 {
                 give_way().await;
             }
-            kept.extend(piece.iter().filter(|object| filter.accepts(object)).cloned());
+            if filter.is_converted() {
+                kept.extend(filter.select(piece.to_vec()).await?);
+            } else {
+                kept.extend(piece.iter().filter(|object| filter.accepts(object)).cloned());
+            }
         }
         let remaining = kept.len().saturating_sub(most);
         kept.truncate(most);
@@ -349,15 +308,19 @@ impl Call<'_> {
             let read = self.stored().store().range(request).await.map_err(errors::store)?;
             let remaining = read.count.saturating_sub(read.items.len());
             let last = read.items.last().map(|stored| next_key(&stored.key));
+            let mut candidates = Vec::new();
             for (n, stored) in read.items.into_iter().enumerate() {
                 if n % DECODED_AT_ONCE == DECODED_AT_ONCE - 1 {
                     give_way().await;
                 }
                 let object = keys::with_revision(&stored.value, stored.mod_revision).map_err(errors::document)?;
-                if filter.accepts(&object) {
+                if filter.is_converted() {
+                    candidates.push(object.shared());
+                } else if filter.accepts(&object) {
                     items.push(object.shared());
                 }
             }
+            items.extend(filter.select(candidates).await?);
             match last {
                 Some(last) if remaining > 0 && items.len() < limit => range.start = last,
                 _ => break remaining,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apimachinery::resource::Resource;
 use apimachinery::{Object, Status, StatusReason};
+use futures::future::BoxFuture;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::time::{Instant, Sleep};
@@ -14,8 +15,8 @@ use transport::{Payload, Response, WatchEvent, WatchStream};
 use world::Level;
 
 use super::Call;
+use super::filter::Filter;
 use super::frames::{self, Frames};
-use super::read::Filter;
 use crate::cache::keys;
 use crate::cache::snapshot::Snapshot;
 use crate::cache::{Event, Events, Replay, Selection};
@@ -80,7 +81,7 @@ impl Call<'_> {
         let watcher = Watcher {
             resource: self.resource.clone(),
             conversions: Arc::clone(&self.server.conversions),
-            filter,
+            filter: Arc::new(filter),
             namespace: self.namespace().map(str::to_owned),
             initial: subscription.initial,
             begun: 0,
@@ -94,6 +95,10 @@ impl Call<'_> {
             next_bookmark: Box::pin(tokio::time::sleep_until(bookmark_after(begun, deadline))),
             deadline: Box::pin(tokio::time::sleep_until(deadline)),
             ending: Box::pin(self.server.ending.token().cancelled_owned()),
+            replaced: self.resource.info.custom.then(|| {
+                let registry = Arc::clone(&self.server.registry);
+                Box::pin(registry.until_replaced(self.resource.clone())) as BoxFuture<'static, ()>
+            }),
             leaves_after: self.server.ending.share(&self.server.world),
         };
         Ok(self.stream(watcher.into_stream(), form))
@@ -149,6 +154,26 @@ fn expired(requested: u64, oldest: u64) -> WatchStream {
     Box::pin(futures::stream::iter([WatchEvent::Error(Box::new(status))]))
 }
 
+/// The event of a change from and to a selected state.
+fn transition(was: Option<&Arc<Object>>, is: Option<&Arc<Object>>, revision: u64) -> Option<Translated> {
+    Some(Ok(match (was, is) {
+        (None, None) => return None,
+        (None, Some(object)) => (Arc::clone(object), WatchEvent::Added),
+        (Some(_), Some(object)) => (Arc::clone(object), WatchEvent::Modified),
+        (Some(object), None) => match keys::at_revision(object, revision) {
+            Ok(object) => (object.shared(), WatchEvent::Deleted),
+            Err(error) => return Some(Err(crate::errors::document(error))),
+        },
+    }))
+}
+
+async fn maybe(future: &mut Option<BoxFuture<'static, ()>>) {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
 /// When to send the next bookmark: once a minute, and at last shortly before the end, so that the client resumes where
 /// it stopped.
 fn bookmark_after(now: Instant, deadline: Instant) -> Instant {
@@ -160,7 +185,7 @@ fn bookmark_after(now: Instant, deadline: Instant) -> Instant {
 struct Watcher {
     resource: Resource,
     conversions: Arc<Conversions>,
-    filter: Filter,
+    filter: Arc<Filter>,
     namespace: Option<String>,
     initial: Arc<Snapshot>,
     /// How many of `initial` have been sent.
@@ -176,6 +201,9 @@ struct Watcher {
     deadline: Pin<Box<Sleep>>,
     /// At a shutdown of the server the stream ends after a whole event, and the client reconnects elsewhere.
     ending: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// A watch ends when the definition of its resource changes: its form, its version or its conversion may be gone.
+    /// The client continues from the last event. `None` for built-in resources.
+    replaced: Option<BoxFuture<'static, ()>>,
     /// When it ends after that; `None` once it is known.
     leaves_after: Option<Share>,
 }
@@ -196,7 +224,12 @@ impl Watcher {
     async fn next(&mut self) -> Option<WatchEvent> {
         while let Some(object) = self.initial.get(self.begun) {
             self.begun += 1;
-            if self.accepts(object) {
+            if self.filter.is_converted() {
+                let event = Event { revision: 0, current: Some(Arc::clone(object)), previous: None };
+                if let Some(change) = self.translate_converted(event).await {
+                    return Some(self.serve(change).await);
+                }
+            } else if self.accepts(object) {
                 let object = Arc::clone(object);
                 return Some(self.serve(Ok((object, WatchEvent::Added))).await);
             }
@@ -209,6 +242,11 @@ impl Watcher {
         }
         while let Some(replay) = &mut self.replay {
             match replay.next().await {
+                Some(Ok(event)) if self.filter.is_converted() => {
+                    if let Some(change) = self.translate_converted(event).await {
+                        return Some(self.serve(change).await);
+                    }
+                }
                 Some(Ok(event)) => {
                     if let Some(change) = self.translate(&event) {
                         return Some(self.serve(change).await);
@@ -235,6 +273,7 @@ impl Watcher {
                     continue;
                 }
                 () = self.deadline.as_mut() => return None,
+                () = maybe(&mut self.replaced), if self.replaced.is_some() => return None,
                 () = self.next_bookmark.as_mut(), if self.bookmarks => {
                     let next = bookmark_after(Instant::now(), self.deadline.deadline());
                     self.next_bookmark.as_mut().reset(next);
@@ -246,9 +285,15 @@ impl Watcher {
                     }
                 }
             };
-            if event.revision > self.start
-                && let Some(change) = self.translate(&event)
-            {
+            if event.revision <= self.start {
+                continue;
+            }
+            let change = match self.filter.is_converted() {
+                false => self.translate(&event),
+                // Boxed: few watches convert in this way.
+                true => Box::pin(self.translate_converted(Event::clone(&event))).await,
+            };
+            if let Some(change) = change {
                 return Some(self.serve(change).await);
             }
         }
@@ -258,15 +303,26 @@ impl Watcher {
     fn translate(&self, event: &Event) -> Option<Translated> {
         let is = event.current.as_ref().filter(|object| self.accepts(object));
         let was = event.previous.as_ref().filter(|object| self.accepts(object));
-        Some(Ok(match (was, is) {
-            (None, None) => return None,
-            (None, Some(object)) => (Arc::clone(object), WatchEvent::Added),
-            (Some(_), Some(object)) => (Arc::clone(object), WatchEvent::Modified),
-            (Some(object), None) => match keys::at_revision(object, event.revision) {
-                Ok(object) => (object.shared(), WatchEvent::Deleted),
-                Err(error) => return Some(Err(crate::errors::document(error))),
-            },
-        }))
+        transition(was, is, event.revision)
+    }
+
+    /// As [`Watcher::translate`], for selectors on fields of a version that a webhook converts to.
+    fn translate_converted(&self, event: Event) -> impl Future<Output = Option<Translated>> + Send + use<> {
+        let (filter, namespace) = (Arc::clone(&self.filter), self.namespace.clone());
+        async move {
+            let selects = async |object: &Option<Arc<Object>>| match object {
+                Some(object) if namespace.as_deref().is_none_or(|ns| object.namespace() == Some(ns)) => {
+                    Arc::clone(&filter).selects(Arc::clone(object)).await
+                }
+                _ => Ok(false),
+            };
+            let (was, is) = match (selects(&event.previous).await, selects(&event.current).await) {
+                (Ok(was), Ok(is)) => (was, is),
+                (Err(status), _) | (_, Err(status)) => return Some(Err(status)),
+            };
+            let (was, is) = (event.previous.as_ref().filter(|_| was), event.current.as_ref().filter(|_| is));
+            transition(was, is, event.revision)
+        }
     }
 
     fn accepts(&self, object: &Object) -> bool {

@@ -6,7 +6,7 @@ use crate::engine::on_every_engine;
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig, StartError};
-use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
+use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions, WatchOptions};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -18,6 +18,8 @@ on_every_engine! {
     alone: [
         a_definition_is_served_from_creation_to_deletion,
         a_terminating_definition_allows_no_creation,
+        a_changed_definition_ends_open_watches,
+        selectors_see_the_defaults_of_a_later_schema,
         the_write_of_a_new_storage_version_records_it,
         nulls_in_the_metadata_of_custom_resources_are_empty_texts,
         every_served_version_shows_the_same_objects,
@@ -191,7 +193,7 @@ async fn a_definition_is_served_from_creation_to_deletion() {
 }
 
 async fn a_terminating_definition_allows_no_creation() {
-    let (_server, client) = server(vec![widget_definition()]).await;
+    let (server, client) = server(vec![widget_definition()]).await;
     let mut existing = widget("held", &json!({}));
     existing["metadata"]["finalizers"] = json!(["example.io/hold"]);
     client.create(&widgets("v1"), &existing).await.expect("create");
@@ -204,6 +206,16 @@ async fn a_terminating_definition_allows_no_creation() {
     assert_eq!((status.code, status.reason()), (403, Some(StatusReason::Forbidden)));
     let why = "create not allowed while custom resource definition is terminating";
     assert_eq!(status.message, format!("widgets.g.example \"new\" is forbidden: {why}"));
+    // Discovery lists no verb that writes.
+    let verbs = json!(["delete", "deletecollection", "get", "list", "watch"]);
+    let (_, listed) = document(&server, "/apis/g.example/v1", "application/json").await;
+    assert_eq!((&listed["resources"][0]["name"], &listed["resources"][0]["verbs"]), (&json!("widgets"), &verbs));
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let (_, all) = document(&server, "/apis", aggregated).await;
+    let group = all["items"].as_array().into_iter().flatten().find(|group| group["metadata"]["name"] == "g.example");
+    let version = &group.expect("the group")["versions"][0];
+    let kind = json!({"group": "g.example", "version": version["version"], "kind": "Widget"});
+    assert_eq!((&version["resources"][0]["verbs"], &version["resources"][0]["responseKind"]), (&verbs, &kind));
     // Existing objects are served as before, and may change.
     let patch = Patch::Merge(json!({"spec": {"color": "red"}}));
     client.patch(&widgets("v1"), &key, &patch, &PatchOptions::default()).await.expect("the patch");
@@ -211,6 +223,45 @@ async fn a_terminating_definition_allows_no_creation() {
     let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     client.patch(&widgets("v1"), &key, &release, &PatchOptions::default()).await.expect("the patch");
     until(&client, "widgets.g.example", |crd| crd.is_none()).await;
+}
+
+async fn a_changed_definition_ends_open_watches() {
+    let (_server, client) = server(vec![widget_definition()]).await;
+    let definition = ObjectKey::cluster("widgets.g.example");
+    let change = async |patch: Value| {
+        let options = PatchOptions::default();
+        client.patch(&definitions(), &definition, &Patch::Merge(patch), &options).await.expect("the patch");
+    };
+    let list = client.list(&widgets("v1"), None, &ListOptions::default()).await.expect("a list");
+    let from = WatchOptions { resource_version: Some(list.resource_version.to_string()), ..WatchOptions::default() };
+    let mut objects = client.watch(&widgets("v1"), None, &from).await.expect("a watch");
+    change(json!({"metadata": {"annotations": {"a": "b"}}})).await;
+    client.create(&widgets("v1"), &widget("one", &json!({}))).await.expect("create");
+    assert!(matches!(objects.next().await, Some(WatchEvent::Added(_))), "an annotation changes nothing");
+    // The version of the watch may not be served any more.
+    change(json!({"spec": {"names": {"shortNames": ["wdg"]}}})).await;
+    let end = tokio::time::timeout(std::time::Duration::from_secs(60), objects.next()).await;
+    assert!(end.expect("an end").is_none());
+}
+
+async fn selectors_see_the_defaults_of_a_later_schema() {
+    const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.g.example";
+    let (server, client) = server(vec![widget_definition()]).await;
+    client.create(&widgets("v1"), &widget("old", &json!({}))).await.expect("create");
+    let (_, mut definition) = document(&server, DEFINITION, "application/json").await;
+    let version = &mut definition["spec"]["versions"][0];
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["added"] =
+        json!({"type": "string", "default": "D"});
+    version["selectableFields"] = json!([{"jsonPath": ".spec.added"}]);
+    let before = server.shared().registry.snapshot().generation;
+    let (code, written) = write(&server, "PUT", DEFINITION, &definition).await;
+    assert_eq!(code, 200, "{written}");
+    server.shared().registry.newer_than(before).await;
+    for (selector, expected) in [("%3DD", 1), ("%3D", 0), ("!%3DD", 0)] {
+        let path = format!("/apis/g.example/v1/widgets?fieldSelector=spec.added{selector}");
+        let (_, list) = document(&server, &path, "application/json").await;
+        assert_eq!(list["items"].as_array().map(Vec::len), Some(expected), "{selector}: {list}");
+    }
 }
 
 async fn the_write_of_a_new_storage_version_records_it() {

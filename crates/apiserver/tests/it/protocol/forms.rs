@@ -81,14 +81,24 @@ async fn resources_without_columns_have_no_table() {
         let text = send(&server, "POST", path, &[], body).await.shown();
         assert!(text.starts_with(expected), "{body}: {text}");
     }
+}
 
+#[tokio::test]
+async fn the_end_of_the_initial_events_is_marked_in_tables() {
+    let server = with_config_maps().await;
     let all = format!(
         "{CM}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
     );
-    assert_eq!(get(&server, &all, TABLE).await.shown(), NONE);
-    let fallen_back = get(&server, &all, &format!("{TABLE},application/json")).await;
-    let kinds: Vec<_> = super::lines(&fallen_back).iter().map(|event| event["object"]["kind"].clone()).collect();
-    assert_eq!((fallen_back.code, kinds), (200, vec![json!("ConfigMap"); 4]), "three and a bookmark");
+    for (include, items) in [("None", json!(null)), ("Metadata", json!("PartialObjectMetadata"))] {
+        let events = super::lines(&get(&server, &format!("{all}&includeObject={include}"), TABLE).await);
+        let kinds: Vec<_> = events.iter().map(|event| event["object"]["kind"].clone()).collect();
+        assert_eq!(kinds, vec![json!("Table"); 4], "three and a bookmark");
+        assert_eq!(events[0]["object"]["rows"][0]["object"]["kind"], items);
+        let mark = &events[3]["object"]["rows"][0];
+        assert_eq!(mark["cells"][0], json!(""), "no name");
+        // Clients wait for the mark, and find it nowhere else.
+        assert_eq!(mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{include}");
+    }
 }
 
 #[tokio::test]
