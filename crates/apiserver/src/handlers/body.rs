@@ -10,7 +10,7 @@ use super::Call;
 use super::type_meta::{ObjectMismatch, kindless};
 use crate::request::options::FieldValidation;
 use crate::wire::body::{
-    MAGIC, PROTOBUF, decode, first_document, json_error, media_type, read, summary, yaml_findings,
+    JSON, MAGIC, PROTOBUF, YAML, decode, first_document, json_error, object_type, read, summary, yaml_findings,
 };
 
 impl Call<'_> {
@@ -38,16 +38,16 @@ impl Call<'_> {
 
     /// The tree of a body, along the schema.
     fn decoded(&self, bytes: &[u8], validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
-        match media_type(self.headers) {
-            "application/json" | "" => self.strictly(bytes).map_err(|error| {
+        match object_type(self.headers) {
+            Some(JSON) => self.strictly(bytes).map_err(|error| {
                 let why = json_error(bytes, &error);
                 self.unreadable(bytes, &format!("couldn't get version/kind; json parse error: {why}"))
             }),
-            PROTOBUF if !bytes.starts_with(MAGIC) => {
+            Some(PROTOBUF) if !bytes.starts_with(MAGIC) => {
                 let magic = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
                 Err(self.unreadable(bytes, magic))
             }
-            "application/yaml" => {
+            Some(YAML) => {
                 let read = apimachinery::yaml::to_json_value_warned(first_document(bytes));
                 let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
                 let unknown = strict::prune(&mut tree, &self.resource.info.schema);

@@ -97,6 +97,7 @@ pub(crate) async fn handle(
         list: matches!(info.verb, "list" | "deletecollection"),
         watch: info.verb == "watch",
         custom: resource.info.custom && !scale,
+        routed: !resource.info.custom,
         tables: true,
         group: if scale { "autoscaling" } else { &resource.info.resource.group },
         kind: if scale { "Scale" } else { &resource.info.resource.kind },

@@ -24,8 +24,15 @@ pub(crate) async fn read(
     let served = server.registry.snapshot();
     let resource = served.get(&info.group, &info.version, &info.resource).ok_or_else(no_such_resource)?;
     let named = &resource.info.resource;
-    let subject =
-        Subject { list: false, watch: false, custom: false, tables: false, group: &named.group, kind: &named.kind };
+    let subject = Subject {
+        list: false,
+        watch: false,
+        custom: false,
+        routed: true,
+        tables: false,
+        group: &named.group,
+        kind: &named.kind,
+    };
     let call = Call {
         server,
         info,

@@ -11,6 +11,8 @@ use transport::Body;
 
 use crate::request::options::FieldValidation;
 
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const YAML: &str = "application/yaml";
 /// client-go sends built-in kinds this way, kubectl since 1.32 included.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 /// The prefix of every Kubernetes protobuf document.
@@ -44,26 +46,64 @@ pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
     Ok(if whole.is_empty() { first } else { whole.into() })
 }
 
-/// The media type without parameters; JSON when the header is absent.
+/// The media type of a patch, without parameters; JSON when the header is absent.
 pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
     text.split(';').next().unwrap_or(text).trim()
 }
 
+/// The media type of an object, one of those that are accepted: in any case, and with valid parameters. JSON when the
+/// header is absent or empty.
+pub(crate) fn object_type(headers: &HeaderMap) -> Option<&'static str> {
+    const TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or(JSON);
+    let (name, parameters) = text.split_once(';').unwrap_or((text, ""));
+    match name.trim() {
+        "" => Some(JSON),
+        name => TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(name) && are_parameters(parameters)),
+    }
+}
+
+/// Whether Go's parser of media types reads these parameters.
+fn are_parameters(mut text: &str) -> bool {
+    loop {
+        text = text.trim_start();
+        if text.is_empty() {
+            return true;
+        }
+        let Some((name, value)) = text.split_once('=') else { return false };
+        let value = value.trim_start();
+        let end = match value.strip_prefix('"') {
+            Some(quoted) => quoted.find('"').map(|at| at + 2),
+            None => Some(value.find([';', ' ', '\t']).unwrap_or(value.len())),
+        };
+        let Some(end) = end.filter(|end| *end > 0 && is_token(name.trim_end())) else { return false };
+        let rest = value[end..].trim_start();
+        match rest.strip_prefix(';') {
+            Some(rest) => text = rest,
+            None => return rest.is_empty(),
+        }
+    }
+}
+
+fn is_token(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?=".contains(&byte))
+}
+
 /// Decodes an object in any of the accepted forms.
 pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
-    match media_type(headers) {
-        "application/json" | "" => serde_json::from_slice(bytes).map_err(|e| {
+    match object_type(headers) {
+        Some(JSON) => serde_json::from_slice(bytes).map_err(|e| {
             Status::bad_request(format!("error decoding the request body as JSON: {}", json_error(bytes, &e)))
         }),
-        "application/yaml" => yaml(bytes),
-        PROTOBUF => kubernetes_api::protobuf::decode(bytes).map_err(|error| match error {
+        Some(YAML) => yaml(bytes),
+        Some(_) => kubernetes_api::protobuf::decode(bytes).map_err(|error| match error {
             ProtobufError::UnknownKind(_) => {
                 Status::failure(StatusReason::UnsupportedMediaType, format!("cannot decode {PROTOBUF}: {error}"))
             }
             other => Status::bad_request(format!("error decoding the request body as protobuf: {other}")),
         }),
-        _ => Err(Status::failure(
+        None => Err(Status::failure(
             StatusReason::UnsupportedMediaType,
             "the body of the request was in an unknown format - accepted media types include: \
              application/json, application/yaml, application/vnd.kubernetes.protobuf",
@@ -112,4 +152,30 @@ pub(crate) fn yaml_findings(twice: Vec<String>, unknown: Vec<String>, validation
         return [twice, unknown].concat();
     }
     [vec![format!("yaml: unmarshal errors:\n  {}", twice.join("\n  "))], unknown].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_read_as_by_go() {
+        for (text, expected) in [
+            ("", Some(JSON)),
+            ("Application/JSON", Some(JSON)),
+            ("application/json; Charset=UTF-8", Some(JSON)),
+            ("application/json ; charset=\"a;b\" ; x=y;", Some(JSON)),
+            ("APPLICATION/yaml", Some(YAML)),
+            ("application/json;;", None),
+            ("application/json; charset", None),
+            ("application/json; charset=", None),
+            ("application/json; cha set=a", None),
+            ("application/json, application/yaml", None),
+            ("text/plain", None),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, text.parse().expect("a header"))]);
+            assert_eq!(object_type(&headers), expected, "{text}");
+        }
+        assert_eq!(object_type(&HeaderMap::new()), Some(JSON));
+    }
 }

@@ -39,6 +39,8 @@ pub struct Subject<'a> {
     pub watch: bool,
     /// A custom resource; kube-apiserver has other words for it.
     pub custom: bool,
+    /// The path has a route of its own upstream, which refuses unknown media types in other words.
+    pub routed: bool,
     /// The reply can be a table.
     pub tables: bool,
     pub group: &'a str,
@@ -69,7 +71,7 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     // Stable: of equally liked ones the first counts.
     alternatives.sort_by_key(Alternative::preference);
     let known = alternatives.iter().any(|alternative| alternative.encoding.is_some());
-    if !known && !subject.custom {
+    if !known && subject.routed {
         let more = if subject.list || subject.watch { format!(", {STREAMS}") } else { String::new() };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}{more}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
@@ -82,8 +84,7 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
             Err(refused(format!("only the following media types are accepted: {KNOWN}")))
         }
         Some((Encoding::Yaml, ..)) if subject.watch => {
-            let streams = if subject.custom { "application/json;stream=watch" } else { STREAMS };
-            Err(refused(format!("only the following media types are accepted: {streams}")))
+            Err(refused(format!("only the following media types are accepted: {STREAMS}")))
         }
         Some((encoding, requested, meta)) => Ok(Accepted { encoding, shape: requested.shape(subject)?, meta }),
         None => Err(refused(format!("only the following media types are accepted: {KNOWN}"))),
@@ -221,7 +222,8 @@ mod tests {
     fn check(accept: &str, list: bool, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().expect("a header value"));
-        let subject = Subject { list, watch: false, custom: false, tables: true, group: "", kind: "ConfigMap" };
+        let subject =
+            Subject { list, watch: false, custom: false, routed: true, tables: true, group: "", kind: "ConfigMap" };
         let found = match accepted(&headers, subject) {
             Ok(form) if form.meta == META_V1 => format!("{:?} {:?}", form.encoding, form.shape),
             Ok(form) => format!("{:?} {:?} {}", form.encoding, form.shape, form.meta),
