@@ -156,9 +156,11 @@ async fn selectors_are_those_of_the_requested_version() {
     }
     let events = text.split(|byte| *byte == b'\n').take(4).map(|line| {
         let event: Value = serde_json::from_slice(line).expect("JSON");
-        format!("{} {}", event["type"], event["object"]["metadata"]["name"]).replace('"', "")
+        let object = &event["object"];
+        format!("{} {} {}", event["type"], object["metadata"]["name"], object["spec"]["two"]).replace('"', "")
     });
-    assert_eq!(events.collect::<Vec<_>>(), ["ADDED b", "ADDED a", "MODIFIED a", "DELETED b"]);
+    // One that leaves the selection is shown as it was in it.
+    assert_eq!(events.collect::<Vec<_>>(), ["ADDED b 2", "ADDED a 2", "MODIFIED a 2", "DELETED b 2"]);
 
     // Nothing else is deleted.
     let all_but_two = format!("{V2}?fieldSelector=spec.two!%3D2");

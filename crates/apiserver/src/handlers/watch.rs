@@ -155,13 +155,14 @@ fn expired(requested: u64, oldest: u64) -> WatchStream {
 }
 
 /// The event of a change from and to a selected state.
-fn transition(was: Option<&Arc<Object>>, is: Option<&Arc<Object>>, revision: u64) -> Option<Translated> {
+fn transition(was: Option<&Arc<Object>>, is: Option<&Arc<Object>>, event: &Event) -> Option<Translated> {
+    let sharing = if event.current.is_some() { Sharing::Own } else { Sharing::Shared };
     Some(Ok(match (was, is) {
         (None, None) => return None,
-        (None, Some(object)) => (Arc::clone(object), WatchEvent::Added),
-        (Some(_), Some(object)) => (Arc::clone(object), WatchEvent::Modified),
-        (Some(object), None) => match keys::at_revision(object, revision) {
-            Ok(object) => (object.shared(), WatchEvent::Deleted),
+        (None, Some(object)) => (Arc::clone(object), WatchEvent::Added, Sharing::Shared),
+        (Some(_), Some(object)) => (Arc::clone(object), WatchEvent::Modified, Sharing::Shared),
+        (Some(object), None) => match keys::at_revision(object, event.revision) {
+            Ok(object) => (object.shared(), WatchEvent::Deleted, sharing),
             Err(error) => return Some(Err(crate::errors::document(error))),
         },
     }))
@@ -210,7 +211,15 @@ struct Watcher {
 
 type Make = fn(Arc<Object>) -> WatchEvent;
 /// A stored object, and the event that it becomes.
-type Translated = Result<(Arc<Object>, Make), Status>;
+type Translated = Result<(Arc<Object>, Make, Sharing), Status>;
+
+/// Whether watchers convert the object of an event once for all of them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sharing {
+    Shared,
+    /// An object that left the selection of this watcher: it has the revision of its next state.
+    Own,
+}
 
 impl Watcher {
     fn into_stream(self) -> WatchStream {
@@ -231,7 +240,7 @@ impl Watcher {
                 }
             } else if self.accepts(object) {
                 let object = Arc::clone(object);
-                return Some(self.serve(Ok((object, WatchEvent::Added))).await);
+                return Some(self.serve(Ok((object, WatchEvent::Added, Sharing::Shared))).await);
             }
         }
         if self.begun > 0 {
@@ -303,7 +312,7 @@ impl Watcher {
     fn translate(&self, event: &Event) -> Option<Translated> {
         let is = event.current.as_ref().filter(|object| self.accepts(object));
         let was = event.previous.as_ref().filter(|object| self.accepts(object));
-        transition(was, is, event.revision)
+        transition(was, is, event)
     }
 
     /// As [`Watcher::translate`], for selectors on fields of a version that a webhook converts to.
@@ -321,7 +330,7 @@ impl Watcher {
                 (Err(status), _) | (_, Err(status)) => return Some(Err(status)),
             };
             let (was, is) = (event.previous.as_ref().filter(|_| was), event.current.as_ref().filter(|_| is));
-            transition(was, is, event.revision)
+            transition(was, is, &event)
         }
     }
 
@@ -334,7 +343,7 @@ impl Watcher {
         let webhook = change.is_ok() && self.conversions.has(&self.resource.info);
         let done = match change {
             Ok(change) if webhook => Err((change, Arc::clone(&self.conversions), self.resource.clone())),
-            Ok((object, make)) => {
+            Ok((object, make, _)) => {
                 let form = self.resource.strategy.served_form(&object);
                 Ok(form.map(|form| make(form.map_or(object, Object::shared))))
             }
@@ -344,8 +353,11 @@ impl Watcher {
             let event = match done {
                 Ok(event) => event,
                 // Boxed: few watches convert in this way, and all would have room for it.
-                Err(((object, make), conversions, resource)) => {
+                Err(((object, make, Sharing::Shared), conversions, resource)) => {
                     Box::pin(conversion::served_to_watchers(&conversions, &resource, object)).await.map(make)
+                }
+                Err(((object, make, Sharing::Own), conversions, resource)) => {
+                    Box::pin(conversion::served(&conversions, &resource, object)).await.map(make)
                 }
             };
             event.unwrap_or_else(|status| WatchEvent::Error(Box::new(status)))
