@@ -2,9 +2,12 @@
 //! may copy one that is not there (as null), negative indices count from the end, a document as a whole can be replaced
 //! and tested but not added or removed; and copying is bounded.
 
+mod pointer;
+
 use serde_json::{Map, Value};
 
 pub use crate::patch::PatchError;
+use pointer::{Fault, Pointer};
 
 /// Upstream's bound on operations in one patch.
 pub const MAX_OPERATIONS: usize = 10_000;
@@ -31,10 +34,6 @@ enum Operation {
     Copy { from: Pointer, to: Pointer },
     Test(Pointer, Value),
 }
-
-/// A parsed JSON pointer: its unescaped tokens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Pointer(Vec<String>);
 
 /// Reads a patch document.
 ///
@@ -120,13 +119,14 @@ impl Operation {
             Some(other) => Err(mistyped(other, &format!("struct field jsonPatchOp.{key} of type string"))),
         };
         let (op, path, from) = (text("op")?.unwrap_or("unknown"), text("path")?, text("from")?);
-        let pointer = |member: Option<&str>, what: &str| {
-            member
-                .ok_or_else(|| PatchError::NotApplicable(format!("operation {op:?} needs {what:?}")))
-                .and_then(Pointer::parse)
+        let missing =
+            |what: &str| PatchError::NotApplicable(format!("{op} operation failed to decode {what}: missing value"));
+        let path = || match path {
+            Some(text) => Pointer::parse(text),
+            None if matches!(op, "replace" | "move" | "test") => Err(missing("path: operation missing path field")),
+            None => Err(missing("path")),
         };
-        let path = || pointer(path, "path");
-        let from = || pointer(from, "from");
+        let from = || from.map_or_else(|| Err(missing("from: operation, missing from field")), Pointer::parse);
         // One that is not there is null.
         let value = || members.get("value").cloned().unwrap_or_default();
         Ok(match op {
@@ -136,7 +136,7 @@ impl Operation {
             "remove" => Self::Remove(path()?),
             "move" => Self::Move { from: from()?, to: path()? },
             "copy" => Self::Copy { from: from()?, to: path()? },
-            other => return Err(PatchError::NotApplicable(format!("unexpected kind of operation: {other}"))),
+            other => return Err(PatchError::NotApplicable(format!("Unexpected kind: {other}"))),
         })
     }
 }
@@ -163,7 +163,7 @@ impl JsonPatch {
 
     /// Whether an operation reads or writes at, above or below the place.
     pub fn concerns(&self, place: &[&str]) -> bool {
-        let near = |path: &Pointer| path.0.iter().zip(place).all(|(a, b)| a == b);
+        let near = |path: &Pointer| path.tokens.iter().zip(place).all(|(a, b)| a == b);
         self.operations.iter().any(|operation| match operation {
             Operation::Add(path, _)
             | Operation::Replace(path, _)
@@ -181,7 +181,7 @@ impl JsonPatch {
                 Operation::Move { to, .. } | Operation::Copy { to, .. } => to,
                 Operation::Test(..) => return false,
             };
-            path.0.len() >= place.len() && path.0.iter().zip(place).all(|(a, b)| a == b)
+            path.tokens.len() >= place.len() && path.tokens.iter().zip(place).all(|(a, b)| a == b)
         })
     }
 }
@@ -206,178 +206,55 @@ impl Spent {
 impl Operation {
     fn apply(&self, target: &mut Value, spent: &mut Spent) -> Result<(), PatchError> {
         match self {
-            Self::Add(path, value) => path.add(target, value.clone(), spent),
-            Self::Remove(path) => path.remove(target, spent).map(drop),
-            Self::Replace(path, value) => path.replace(target, value.clone()),
+            Self::Add(path, value) => path.add(target, value.clone(), spent).map_err(|fault| {
+                let missing = || format!("add operation does not apply: doc is missing path: \"{path}\"");
+                fault.of(missing, || format!("error in add for path: '{path}'"))
+            }),
+            Self::Remove(path) => path.remove(target, spent).map(drop).map_err(|fault| {
+                let missing = || format!("remove operation does not apply: doc is missing path: \"{path}\"");
+                fault.of(missing, || format!("error in remove for path: '{path}'"))
+            }),
+            Self::Replace(path, value) => path.replace(target, value.clone()).map_err(|fault| match fault {
+                Fault::Inside(_) => {
+                    let text = format!("replace operation does not apply: doc is missing key: {path}: missing value");
+                    PatchError::NotApplicable(text)
+                }
+                other => {
+                    other.of(|| format!("replace operation does not apply: doc is missing path: {path}"), String::new)
+                }
+            }),
             Self::Test(path, value) => path.test(target, value),
             Self::Move { from, to } => {
                 // A value moved into itself is already removed when its new place is resolved.
-                let value = from.remove(target, spent)?;
-                to.add(target, value, spent)
+                let value = from.remove(target, spent).map_err(|fault| {
+                    let missing = || format!("move operation does not apply: doc is missing from path: {from}");
+                    fault.of(missing, || format!("error in move for path: '{}'", from.last()))
+                })?;
+                to.add(target, value, spent).map_err(|fault| {
+                    let missing = || format!("move operation does not apply: doc is missing destination path: {to}");
+                    fault.of(missing, || format!("error in move for path: '{to}'"))
+                })
             }
-            Self::Copy { from, to } => {
-                let value = from.get(target)?.cloned().unwrap_or_default();
-                spent.copied = spent.copied.saturating_add(value.to_string().len());
-                if spent.copied > MAX_COPIED {
-                    let text = format!("the copy operations of the patch add more than {MAX_COPIED} bytes");
-                    return Err(PatchError::NotApplicable(text));
-                }
-                to.add(target, value, spent)
-            }
+            Self::Copy { from, to } => copy((from, to), target, spent),
         }
     }
 }
 
-impl Pointer {
-    /// Text before the first slash is ignored; without a slash the pointer is the whole document.
-    fn parse(text: &str) -> Result<Self, PatchError> {
-        let Some((_, rest)) = text.split_once('/') else {
-            return if text.is_empty() {
-                Ok(Self(Vec::new()))
-            } else {
-                Err(PatchError::NotApplicable(format!("path {text:?} has no slash")))
-            };
-        };
-        let tokens: Vec<String> = rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
-        if tokens.len() > MAX_DEPTH {
-            return Err(PatchError::NotApplicable(format!("path is deeper than {MAX_DEPTH}")));
-        }
-        Ok(Self(tokens))
+fn copy((from, to): (&Pointer, &Pointer), target: &mut Value, spent: &mut Spent) -> Result<(), PatchError> {
+    let value = from.get(target).map_err(|fault| {
+        let missing = || format!("copy operation does not apply: doc is missing from path: {from}");
+        fault.of(missing, || format!("error in copy for from: '{from}'"))
+    })?;
+    let value = value.cloned().unwrap_or_default();
+    spent.copied = spent.copied.saturating_add(value.to_string().len());
+    if spent.copied > MAX_COPIED {
+        let text = format!("the copy operations of the patch add more than {MAX_COPIED} bytes");
+        return Err(PatchError::NotApplicable(text));
     }
-
-    fn is_missing(&self) -> PatchError {
-        PatchError::NotApplicable(format!("there is nothing at {self}"))
-    }
-
-    /// `None` for a missing member of an object; any other missing value is an error.
-    fn get<'a>(&self, target: &'a Value) -> Result<Option<&'a Value>, PatchError> {
-        let Some((last, before)) = self.0.split_last() else { return Err(self.is_missing()) };
-        let step = |value: &'a Value, token: &String| match value {
-            Value::Object(map) => map.get(token),
-            Value::Array(items) => items.get(index(token, items.len())?),
-            _ => None,
-        };
-        match before.iter().try_fold(target, step) {
-            Some(Value::Object(map)) => Ok(map.get(last)),
-            Some(list @ Value::Array(_)) => step(list, last).map(Some).ok_or_else(|| self.is_missing()),
-            _ => Err(self.is_missing()),
-        }
-    }
-
-    /// The value that holds the last token, and that token.
-    fn parent<'a, 't>(&'t self, target: &'a mut Value) -> Result<(&'a mut Value, &'t str), PatchError> {
-        let Some((last, before)) = self.0.split_last() else { return Err(self.is_missing()) };
-        let mut value = target;
-        for token in before {
-            value = match value {
-                Value::Object(map) => map.get_mut(token),
-                Value::Array(items) => index(token, items.len()).and_then(|i| items.get_mut(i)),
-                _ => None,
-            }
-            .ok_or_else(|| self.is_missing())?;
-        }
-        Ok((value, last))
-    }
-
-    fn add(&self, target: &mut Value, value: Value, spent: &mut Spent) -> Result<(), PatchError> {
-        let (levels, nodes) = measure(&value);
-        spent.work(nodes)?;
-        if self.0.len() + levels > MAX_DEPTH {
-            return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
-        }
-        match self.parent(target)? {
-            (Value::Object(map), token) => {
-                map.insert(token.to_owned(), value);
-            }
-            (Value::Array(items), "-") => items.push(value),
-            // One more place than there are items.
-            (Value::Array(items), token) => match index(token, items.len() + 1) {
-                Some(at) => {
-                    spent.work(items.len() - at)?;
-                    items.insert(at, value);
-                }
-                None => return Err(self.is_missing()),
-            },
-            _ => return Err(self.is_missing()),
-        }
-        Ok(())
-    }
-
-    fn replace(&self, target: &mut Value, value: Value) -> Result<(), PatchError> {
-        if self.0.len() + measure(&value).0 > MAX_DEPTH {
-            return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
-        }
-        if self.0.is_empty() {
-            if !value.is_object() && !value.is_array() {
-                return Err(PatchError::NotApplicable("a document is an object or an array".to_owned()));
-            }
-            *target = value;
-            return Ok(());
-        }
-        match self.parent(target)? {
-            (Value::Object(map), token) => {
-                map.insert(token.to_owned(), value);
-            }
-            (Value::Array(items), token) => match index(token, items.len()).and_then(|at| items.get_mut(at)) {
-                Some(item) => *item = value,
-                None => return Err(self.is_missing()),
-            },
-            _ => return Err(self.is_missing()),
-        }
-        Ok(())
-    }
-
-    fn remove(&self, target: &mut Value, spent: &mut Spent) -> Result<Value, PatchError> {
-        match self.parent(target)? {
-            (Value::Object(map), token) => map.remove(token).ok_or_else(|| self.is_missing()),
-            (Value::Array(items), token) => match index(token, items.len()) {
-                Some(at) => {
-                    spent.work(items.len() - at)?;
-                    Ok(items.remove(at))
-                }
-                None => Err(self.is_missing()),
-            },
-            _ => Err(self.is_missing()),
-        }
-    }
-
-    fn test(&self, target: &Value, expected: &Value) -> Result<(), PatchError> {
-        let actual = if self.0.is_empty() { Some(target) } else { self.get(target)? };
-        if actual.unwrap_or(&Value::Null) == expected {
-            return Ok(());
-        }
-        Err(PatchError::NotApplicable(format!("testing value {self} failed")))
-    }
-}
-
-impl std::fmt::Display for Pointer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|token| write!(f, "/{}", token.replace('~', "~0").replace('/', "~1")))
-    }
-}
-
-/// The place in an array of so many items that a token means: a number as Go reads it, counted from the end where it is
-/// negative.
-fn index(token: &str, count: usize) -> Option<usize> {
-    let digits = token.strip_prefix(['+', '-']).unwrap_or(token);
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let number = token.parse::<i64>().ok().filter(|_| is_number)?;
-    let at = if number < 0 { number.checked_add_unsigned(count as u64)? } else { number };
-    usize::try_from(at).ok().filter(|at| *at < count)
-}
-
-/// Levels of containers, and values in all. Recursion is bounded because no value in a document is deeper than
-/// [`MAX_DEPTH`].
-fn measure(value: &Value) -> (usize, usize) {
-    let join = |(levels, nodes): (usize, usize), item| {
-        let (deeper, more) = measure(item);
-        (levels.max(deeper + 1), nodes + more)
-    };
-    match value {
-        Value::Array(items) => items.iter().fold((1, 1), join),
-        Value::Object(map) => map.values().fold((1, 1), join),
-        _ => (0, 1),
-    }
+    to.add(target, value, spent).map_err(|fault| {
+        let missing = || format!("copy operation does not apply: doc is missing destination path: {to}");
+        fault.of(missing, || "error while adding value during copy".to_owned())
+    })
 }
 
 #[cfg(test)]
@@ -454,6 +331,68 @@ mod tests {
         ] {
             let found = from_value(&patch).expect_err("no patch").to_string();
             assert_eq!(found, format!("error decoding patch: json: cannot unmarshal {expected}"), "{patch}");
+        }
+    }
+
+    #[test]
+    fn errors_match_kubernetes_library() {
+        for (operation, expected) in [
+            (
+                json!({"op":"remove","path":"/b"}),
+                "error in remove for path: '/b': Unable to remove nonexistent key: b: missing value",
+            ),
+            (
+                json!({"op":"add","path":"/b/c"}),
+                "add operation does not apply: doc is missing path: \"/b/c\": missing value",
+            ),
+            (json!({"op":"add","path":"b"}), "add operation does not apply: doc is missing path: \"b\": missing value"),
+            (json!({"op":"add"}), "add operation failed to decode path: missing value"),
+            (
+                json!({"op":"replace"}),
+                "replace operation failed to decode path: operation missing path field: missing value",
+            ),
+            (
+                json!({"op":"replace","path":"/l/7"}),
+                "replace operation does not apply: doc is missing key: /l/7: missing value",
+            ),
+            (
+                json!({"op":"add","path":"/l/7"}),
+                "error in add for path: '/l/7': Unable to access invalid index: 7: invalid index referenced",
+            ),
+            (
+                json!({"op":"add","path":"/l/x"}),
+                "error in add for path: '/l/x': value was not a proper array index: 'x': strconv.Atoi: parsing \"x\": invalid syntax",
+            ),
+            (
+                json!({"op":"move","path":"/c"}),
+                "move operation failed to decode from: operation, missing from field: missing value",
+            ),
+            (
+                json!({"op":"move","from":"/x~1y","path":"/c"}),
+                "error in move for path: 'x/y': Unable to remove nonexistent key: x/y: missing value",
+            ),
+            (
+                json!({"op":"move","from":"/a","path":"/c/d"}),
+                "move operation does not apply: doc is missing destination path: /c/d: missing value",
+            ),
+            (
+                json!({"op":"copy","from":"/x/y","path":"/c"}),
+                "copy operation does not apply: doc is missing from path: /x/y: missing value",
+            ),
+            (
+                json!({"op":"copy","from":"/a","path":"/l/9"}),
+                "error while adding value during copy: Unable to access invalid index: 9: invalid index referenced",
+            ),
+            (json!({"op":"test","path":"/a","value":2}), "testing value /a failed: test failed"),
+            (
+                json!({"op":"test","path":"/x/y","value":2}),
+                "test operation does not apply: is missing path: /x/y: missing value",
+            ),
+            (json!({"op":"frob","path":"/a"}), "Unexpected kind: frob"),
+            (json!({"path":"/a"}), "Unexpected kind: unknown"),
+        ] {
+            let found = run(json!({"a": 1, "l": [1]}), json!([operation])).expect_err("it does not apply");
+            assert_eq!(found.to_string(), expected);
         }
     }
 

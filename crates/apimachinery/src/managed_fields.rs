@@ -7,6 +7,7 @@
 mod applied;
 mod apply;
 mod compare;
+mod configuration;
 mod conflict;
 mod entries;
 mod member;
@@ -29,6 +30,7 @@ mod tests;
 use crate::meta::Time;
 
 pub use apply::{ApplyError, apply, merge_apart};
+pub use configuration::check_policy_configuration;
 pub use conflict::{Conflict, to_conflict_status};
 pub use entries::{EntryError, Operation};
 pub use member::track_member;

@@ -19,6 +19,9 @@ pub enum PatchError {
     /// The patch and the object do not fit together.
     #[error("{0}")]
     NotApplicable(String),
+    /// An operation of a JSON patch expects another value at this place.
+    #[error("testing value {0} failed: test failed")]
+    TestFailed(String),
     /// A strategic merge patch uses a directive wrongly.
     #[error("{0}")]
     Directive(String),
@@ -35,7 +38,7 @@ impl PatchError {
             Self::Malformed(_) | Self::Format(_) => Status::bad_request(self.to_string()),
             Self::Directive(_) => Status::unclassified(self.to_string()),
             Self::TooManyOperations { .. } => Status::failure(StatusReason::RequestEntityTooLarge, self.to_string()),
-            Self::NotApplicable(_) => {
+            Self::NotApplicable(_) | Self::TestFailed(_) => {
                 Status::failure(StatusReason::Invalid, "the server rejected our request due to an error in our request")
                     .with_details(crate::status::StatusDetails::default())
             }

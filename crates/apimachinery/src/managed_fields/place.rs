@@ -154,7 +154,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    fn is_atomic_map(&self) -> bool {
+    pub fn is_atomic_map(&self) -> bool {
         let own = self.node.is_some_and(|node| node.map_atomic);
         self.property.and_then(|property| property.map_atomic).unwrap_or(own)
     }
@@ -196,6 +196,11 @@ impl<'s> Place<'s> {
             (Type::Array, _) => Some(format!("expected list, got &{{{shown}}}")),
             (Type::Object, _) => Some(format!("expected map, got &{{{shown}}}")),
         }
+    }
+
+    /// The declared type, unless the value may also be a number or a quantity.
+    pub fn type_(&self) -> Option<Type> {
+        self.node.filter(|node| !node.int_or_string && !node.is_quantity()).map(|node| node.type_)
     }
 
     /// Whether the schema does not describe this place.
