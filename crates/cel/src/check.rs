@@ -1,5 +1,6 @@
 //! The type checker: resolves names and overloads, and turns the syntax tree into the checked form.
 
+use crate::aggregates;
 use crate::ast::{Ast, Entry, Expr, ExprKind, Id, Literal};
 use crate::declarations::type_named;
 use crate::eval::node::{Node, NodeKind};
@@ -29,11 +30,17 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)], has_mutati
         types: vec![Type::Error; ast.positions.len()],
         issues: Issues::new(source),
     };
-    let root = checker.expr(&ast.root);
+    let mut root = checker.expr(&ast.root);
     if !checker.issues.is_empty() {
         return Err(checker.issues.sorted());
     }
-    let types = checker.types.iter().map(|type_| checker.solution.resolve(type_, true)).collect();
+    let types: Vec<Type> = checker.types.iter().map(|type_| checker.solution.resolve(type_, true)).collect();
+    for (id, why) in aggregates::mixed(&mut root, &types) {
+        checker.report(id, why);
+    }
+    if !checker.issues.is_empty() {
+        return Err(checker.issues.sorted());
+    }
     Ok(Checked { root: root.planned(), types })
 }
 

@@ -16,6 +16,7 @@
 
 #![warn(missing_docs)]
 
+mod aggregates;
 mod ast;
 pub mod authorization;
 pub mod budget;

@@ -109,6 +109,22 @@ impl fmt::Display for Type {
     }
 }
 
+impl Type {
+    /// The name of the type at run time, which messages about the result of an expression use.
+    pub fn runtime_name(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::List(items) => format!("list({})", items.runtime_name()),
+            Self::Map(entry) => format!("map({}, {})", entry.0.runtime_name(), entry.1.runtime_name()),
+            Self::Optional(inner) => format!("optional_type({})", inner.runtime_name()),
+            Self::Type(inner) => format!("type({})", inner.runtime_name()),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// How a JSON value is read, and its size limits.
 #[derive(Debug)]
 pub struct Shape {

@@ -190,7 +190,10 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             Value::Optional(Some(inner)) => {
                 return self.select(inner, field, test, true);
             }
-            _ => return Err(EvalError::NoSuchOverload),
+            Value::List(_) => return Err(EvalError::failed("unsupported index type 'string' in list")),
+            // Null and scalars have no fields: none is present, and each is a missing key.
+            _ if test => return Ok(Value::Bool(false)),
+            _ => None,
         };
         match (found, optional) {
             (found, true) => Ok(Value::Optional(found.map(std::rc::Rc::new))),

@@ -32,7 +32,8 @@ impl Node {
         })
     }
 
-    fn children(&mut self, visit: &mut dyn FnMut(&mut Self)) {
+    /// Calls `visit` with every direct child.
+    pub fn children(&mut self, visit: &mut dyn FnMut(&mut Self)) {
         match &mut self.kind {
             NodeKind::Constant(_) | NodeKind::Variable(_) | NodeKind::Local(_) | NodeKind::TypeName(_) => {}
             NodeKind::Select { operand, .. } | NodeKind::Folded(operand) => visit(operand),

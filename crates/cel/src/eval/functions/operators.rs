@@ -235,7 +235,8 @@ fn find<'a>(from: &Value<'a>, key: &Value<'a>) -> Result<Option<Value<'a>>, Eval
         }
         (Value::Map(map), key) => Key::from_value(key).map_or(Ok(None), |key| map.get(&key)),
         (Value::Object(object), Value::String(name)) => object.get(name),
-        _ => Err(EvalError::NoSuchOverload),
+        // Null and scalars have no items.
+        _ => Ok(None),
     }
 }
 
