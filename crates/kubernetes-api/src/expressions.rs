@@ -56,23 +56,22 @@ impl RequiredType {
             Self::StringOrNull => matches!(found, Type::String | Type::Null),
             Self::Any => true,
             Self::Object => matches!(found, Type::Opaque(_)) && found.to_string() == Type::OBJECT.to_string(),
-            // The type of the items of an empty list is unknown.
-            Self::Patches => match found {
-                Type::List(items) => items.is_dyn() || items.to_string() == Type::JSON_PATCH.to_string(),
-                _ => false,
-            },
+            Self::Patches => {
+                matches!(found, Type::List(items) if items.to_string() == Type::JSON_PATCH.to_string())
+            }
         }
     }
 
-    fn refusal(self) -> &'static str {
-        match self {
-            Self::Bool => "must evaluate to bool",
-            Self::String => "must evaluate to string",
-            Self::StringOrNull => "must evaluate to one of [string null_type]",
-            Self::Any => "must evaluate to any",
-            Self::Object => "must evaluate to Object",
-            Self::Patches => "must evaluate to list(JSONPatch)",
-        }
+    fn refusal(self, found: &Type) -> String {
+        let expected = match self {
+            Self::Bool => "bool",
+            Self::String => "string",
+            Self::StringOrNull => "one of [string null_type]",
+            Self::Any => "any",
+            Self::Object => "Object",
+            Self::Patches => "list(JSONPatch)",
+        };
+        format!("must evaluate to {expected} but got {}", found.runtime_name())
     }
 }
 
@@ -106,7 +105,7 @@ impl Scope {
         Self { object: Some(object), params: params.clone(), ..Self::new(params.is_some()) }
     }
 
-    /// The same scope, with the types of mutations, for a mutating policy.
+    /// The same scope, with the types of mutations, for the mutations of a policy.
     #[must_use]
     pub fn with_mutations(self) -> Self {
         Self { has_mutations: true, ..self }
@@ -148,7 +147,10 @@ impl Scope {
             env = env.with(name, type_.clone());
         }
         let program = env.compile(source).map_err(|issues| format!("compilation failed: {issues}"))?;
-        if required_type.accepts(program.result_type()) { Ok(program) } else { Err(required_type.refusal().to_owned()) }
+        match program.result_type() {
+            found if required_type.accepts(found) => Ok(program),
+            found => Err(required_type.refusal(found)),
+        }
     }
 }
 
@@ -228,6 +230,7 @@ mod tests {
         let mut scope = Scope::new(true);
         let limit = scope.compile("params.limit > 3 ? 1 : 2", RequiredType::Any).expect("an expression");
         scope.declare("limit", Some(&limit));
+        let patches = Scope::new(false).with_mutations();
         for (scope, source, required_type, expected) in [
             (&scope, "object.spec.replicas <= variables.limit", RequiredType::Bool, ""),
             (&scope, "variables.limit.x == 1", RequiredType::Bool, "type 'int' does not support field selection"),
@@ -244,8 +247,22 @@ mod tests {
                 "undeclared",
             ),
             (&Scope::new(false), "params.x", RequiredType::Any, "undeclared reference to 'params' (in container '')"),
-            (&Scope::new(false), "object.x", RequiredType::Bool, "must evaluate to bool"),
-            (&Scope::new(false), "1", RequiredType::StringOrNull, "must evaluate to one of [string null_type]"),
+            (&Scope::new(false), "object.x", RequiredType::Bool, "must evaluate to bool but got dyn"),
+            (
+                &Scope::new(false),
+                "1",
+                RequiredType::StringOrNull,
+                "must evaluate to one of [string null_type] but got int",
+            ),
+            (&patches, "[JSONPatch{op: 'remove', path: '/a'}]", RequiredType::Patches, ""),
+            (&patches, "[]", RequiredType::Patches, "must evaluate to list(JSONPatch) but got list(dyn)"),
+            (
+                &patches,
+                "timestamp('2020-01-01T00:00:00Z')",
+                RequiredType::Object,
+                "to Object but got google.protobuf.Timestamp",
+            ),
+            (&Scope::new(false), "JSONPatch{op: 'remove', path: '/a'}", RequiredType::Any, "undeclared"),
             (&Scope::new(false), "1 +", RequiredType::Any, "compilation failed: ERROR: <input>:1:4: Syntax error"),
         ] {
             let found = scope.compile(source, required_type).map_or_else(|why| why, |_| String::new());

@@ -22,7 +22,7 @@ impl Condition {
         let program = Env::new().with_document("request", &REQUEST, false).compile(source);
         let program = program.map_err(|issues| format!("compilation failed: {issues}"))?;
         if !matches!(program.result_type(), Type::Bool) {
-            return Err("must evaluate to bool".to_owned());
+            return Err(format!("must evaluate to bool but got {}", program.result_type().runtime_name()));
         }
         Ok(Self { source: source.to_owned(), program })
     }

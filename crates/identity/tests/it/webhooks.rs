@@ -407,7 +407,7 @@ fn configurations_are_validated() {
         ),
         (
             with("matchConditions", json!([{"expression": "request.user"}])),
-            "authorizers[0].webhook.matchConditions[0].expression: Invalid value: \"request.user\": must evaluate to bool",
+            "authorizers[0].webhook.matchConditions[0].expression: Invalid value: \"request.user\": must evaluate to bool but got string",
         ),
     ] {
         let file = json!({"apiVersion": "apiserver.config.k8s.io/v1beta1", "kind": "AuthorizationConfiguration",

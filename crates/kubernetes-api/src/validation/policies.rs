@@ -123,8 +123,7 @@ fn compile(
 
 /// The expressions of a policy, apart from its match conditions.
 fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let scope = Scope::new(spec.contains_key("paramKind"));
-    let mut scope = if spec.contains_key("mutations") { scope.with_mutations() } else { scope };
+    let mut scope = Scope::new(spec.contains_key("paramKind"));
     let source = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
     let at_variables = at.child("variables");
     for (index, variable) in list(spec, "variables").iter().enumerate() {
@@ -140,7 +139,7 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let (message, at) = (source(validation, "messageExpression"), at.child("messageExpression"));
         compile(&scope.without_authorizer(), &message, RequiredType::String, &at, errors);
     }
-    let at_mutations = at.child("mutations");
+    let (at_mutations, of_mutations) = (at.child("mutations"), scope.clone().with_mutations());
     for (index, mutation) in list(spec, "mutations").iter().enumerate() {
         let at = at_mutations.index(index);
         let (field, required_type) = match mutation["patchType"].as_str() {
@@ -149,7 +148,7 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             _ => continue,
         };
         let at = at.child(field);
-        compile(&scope, &source(&mutation[field], "expression"), required_type, &at.child("expression"), errors);
+        compile(&of_mutations, &source(&mutation[field], "expression"), required_type, &at.child("expression"), errors);
     }
     let at_annotations = at.child("auditAnnotations");
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
