@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use apimachinery::configuration::{ConfigurationError, FileKind, remove_nulls};
 use apimachinery::field::{Error, ErrorList, Path};
-use apimachinery::yaml;
+use apimachinery::{names, yaml};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -245,26 +245,28 @@ impl Matches {
 
 impl GroupResources {
     fn matches(&self, attributes: &Attributes<'_>) -> bool {
-        if self.group != attributes.group {
+        if self.group != "*" && self.group != attributes.group {
             return false;
         }
         if self.resources.is_empty() {
             return true;
         }
         (self.resource_names.is_empty() || contains(&self.resource_names, attributes.name))
-            && self.resources.iter().any(|pattern| names(pattern, attributes.resource, attributes.subresource))
+            && self.resources.iter().any(|pattern| denotes(pattern, attributes.resource, attributes.subresource))
     }
 }
 
 /// Whether `pods`, `pods/log`, `pods/*`, `*/scale` or `*` means a resource and its subresource.
-fn names(pattern: &str, resource: &str, subresource: &str) -> bool {
+fn denotes(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == "*" {
         return true;
     }
     match pattern.split_once('/') {
         None => subresource.is_empty() && pattern == resource,
+        Some((_, "")) => false,
         Some(("*", searched)) => searched == subresource,
-        Some((searched, "*")) => searched == resource && !subresource.is_empty(),
+        // As upstream, this includes the resource itself.
+        Some((searched, "*")) => searched == resource,
         Some((of, searched)) => of == resource && searched == subresource,
     }
 }
@@ -310,9 +312,13 @@ fn validate(document: &Document) -> ErrorList {
         urls(&matches.non_resource_urls, &path.child("nonResourceURLs"), &mut errors);
         for (place, resources) in matches.resources.iter().enumerate() {
             let path = path.child("resources").index(place);
-            if resources.group.contains('/') {
-                let why = "the group without a version, such as \"apps\"";
-                errors.push(Error::invalid(&path.child("group"), resources.group.clone(), why));
+            let complaints = match resources.group.as_str() {
+                "" | "*" => Vec::new(),
+                group if group.contains('/') => vec!["the group without a version, such as \"apps\"".to_owned()],
+                group => names::is_dns1123_subdomain(group),
+            };
+            if !complaints.is_empty() {
+                errors.push(Error::invalid(&path.child("group"), resources.group.clone(), complaints.join(",")));
             }
             if !resources.resource_names.is_empty() && resources.resources.is_empty() {
                 let why = "using resourceNames requires at least one resource";
@@ -397,7 +403,13 @@ mod tests {
             ("{resources: [{group: '', resources: [pods]}]}", log, false),
             ("{resources: [{group: '', resources: [pods/log]}]}", log, true),
             ("{resources: [{group: '', resources: [pods/*]}]}", log, true),
-            ("{resources: [{group: '', resources: [pods/*]}]}", pods, false),
+            ("{resources: [{group: '', resources: [pods/*]}]}", pods, true),
+            ("{resources: [{group: '', resources: [pods/]}]}", pods, false),
+            ("{resources: [{group: '', resources: ['*/']}]}", pods, false),
+            ("{resources: [{group: '', resources: ['*/*']}]}", log, false),
+            ("{resources: [{group: '*', resources: [pods]}]}", pods, true),
+            ("{resources: [{group: '*'}]}", scale, true),
+            ("{resources: [{group: '*', resources: [pods]}]}", scale, false),
             ("{resources: [{group: apps, resources: ['*/scale']}]}", scale, true),
             ("{resources: [{group: '', resources: ['*']}]}", log, true),
             ("{resources: [{group: '', resources: [pods], resourceNames: [p]}]}", pods, true),
@@ -455,6 +467,7 @@ mod tests {
             ),
             (v1("rules: [{level: None, resources: [{resourceNames: [a]}]}]"), "requires at least one resource"),
             (v1("rules: [{level: None, resources: [{group: apps/v1}]}]"), "the group without a version"),
+            (v1("rules: [{level: None, resources: [{group: A b}]}]"), "a lowercase RFC 1123 subdomain must consist of"),
         ] {
             let error = found.expect_err(expected);
             assert!(error.contains(expected), "{error} does not contain {expected}");
