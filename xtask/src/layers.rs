@@ -66,6 +66,7 @@ pub const LAYERS: &[Layer] = &[
         "admission",
         &[
             "apimachinery",
+            "audit",
             "cel",
             "metrics",
             "kubernetes-api",

@@ -14,7 +14,7 @@ const AGENT: &str = "kube-apiserver-admission";
 /// A JSON patch in base64 that replaces an object of 3 MiB, the largest that is accepted, twice over.
 const MAX_RESPONSE: usize = 8 << 20;
 /// Bytes of a response that are quoted in an error.
-const MAX_QUOTED: usize = 1024;
+const MAX_QUOTED: usize = 2048;
 
 /// A connection to a webhook, found before its review is built.
 pub struct Line {
@@ -79,7 +79,7 @@ impl Line {
             Ok(reply) => reply.map_err(|error| failed(in_go(&error)))?,
             Err(_) => return Err(failed(late.to_owned())),
         };
-        let code = reply.code;
+        let (code, content_type) = (reply.code, reply.content_type.clone());
         let body = match timeout_at(end, reply.read(limit)).await {
             Ok(Ok(body)) => body,
             Ok(Err(error)) if is_too_large(&error) => {
@@ -88,7 +88,14 @@ impl Line {
             Ok(Err(error)) => return Err(cut_off(&in_go(&error))),
             Err(_) => return Err(cut_off(late)),
         };
-        if code.is_success() { Ok(body) } else { Err(refusal(code, &body)) }
+        if !code.is_success() {
+            return Err(refusal(code, &content_type, &body));
+        }
+        if body.is_empty() {
+            let code = code.as_u16();
+            return Err(format!("0-length response with status code: {code} and content type: {content_type}"));
+        }
+        Ok(body)
     }
 }
 
@@ -107,8 +114,8 @@ fn service(request: &AdmissionRequest<'_>, namespace: &str, name: &str) -> Resul
     found.map(|service| service.to_value()).transpose().map_err(Status::internal)
 }
 
-/// client-go's text about a response that is not a success.
-fn refusal(code: StatusCode, body: &[u8]) -> String {
+/// client-go's text about a response that is not a success. It quotes only text.
+fn refusal(code: StatusCode, content_type: &str, body: &[u8]) -> String {
     if let Ok(status) = serde_json::from_slice::<Status>(body)
         && status.kind == "Status"
         && !status.message.is_empty()
@@ -116,10 +123,11 @@ fn refusal(code: StatusCode, body: &[u8]) -> String {
         return status.message;
     }
     let body = String::from_utf8_lossy(&body[..body.len().min(MAX_QUOTED)]);
-    let body = body.trim();
+    let is_text = content_type.is_empty() || content_type.starts_with("text/");
+    let body = if is_text { body.trim() } else { "unknown" };
     match code.as_u16() {
-        403 if !body.is_empty() => body.to_owned(),
-        403 => "unknown".to_owned(),
+        403 | 415 if !body.is_empty() => body.to_owned(),
+        403 | 415 => "unknown".to_owned(),
         number => client::generic_message(code).map_or_else(|| unexplained(number, body), str::to_owned),
     }
 }
@@ -137,18 +145,27 @@ mod tests {
 
     #[test]
     fn errors_match_client_gos_messages() {
-        for (code, body, expected) in [
-            (404, "404 page not found", "the server could not find the requested resource"),
-            (500, "boom\n", "an error on the server (\"boom\") has prevented the request from succeeding"),
-            (302, "", "the server responded with the status code 302 but did not return more information"),
-            (503, "x", "the server is currently unable to handle the request"),
-            (403, r#"{"kind":"Status","message":"no"}"#, "no"),
-            (403, " no\n", "no"),
-            (403, "", "unknown"),
-            (406, "x", "the server was unable to respond with a content type that the client supports"),
+        for (code, content_type, body, expected) in [
+            (404, "text/plain", "404 page not found", "the server could not find the requested resource"),
+            (500, "", "boom\n", "an error on the server (\"boom\") has prevented the request from succeeding"),
+            (500, "text/html", "boom", "an error on the server (\"boom\") has prevented the request from succeeding"),
+            (
+                502,
+                "application/json",
+                "boom",
+                "an error on the server (\"unknown\") has prevented the request from succeeding",
+            ),
+            (302, "", "", "the server responded with the status code 302 but did not return more information"),
+            (503, "", "x", "the server is currently unable to handle the request"),
+            (403, "application/json", r#"{"kind":"Status","message":"no"}"#, "no"),
+            (403, "text/plain; charset=utf-8", " no\n", "no"),
+            (403, "application/json", "no", "unknown"),
+            (403, "", "", "unknown"),
+            (415, "text/plain", "not JSON", "not JSON"),
+            (406, "", "x", "the server was unable to respond with a content type that the client supports"),
         ] {
             let code = StatusCode::from_u16(code).expect("a code");
-            assert_eq!(refusal(code, body.as_bytes()), expected);
+            assert_eq!(refusal(code, content_type, body.as_bytes()), expected);
         }
     }
 }

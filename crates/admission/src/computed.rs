@@ -32,6 +32,7 @@ fn below(value: &CelValue<'_>, depth: usize, budget: &mut Budget) -> Result<Valu
         }
         CelValue::Bytes(data) => text(base64::prelude::BASE64_STANDARD.encode(data), budget)?,
         CelValue::Timestamp(time) => text(time.to_string(), budget)?,
+        CelValue::Duration(nanoseconds) => text(seconds(*nanoseconds), budget)?,
         CelValue::Object(object) => {
             for (name, value) in object.fields {
                 budget.take(name.len() + 3).and_then(|()| budget.take_value(value)).map_err(full)?;
@@ -50,7 +51,9 @@ fn below(value: &CelValue<'_>, depth: usize, budget: &mut Budget) -> Result<Valu
         CelValue::Map(map) => {
             let mut fields = Map::new();
             for key in map.keys() {
-                let Key::String(name) = &key else { return Err("keys of an object must be strings".to_owned()) };
+                let Key::String(name) = &key else {
+                    return Err(format!("unsupported type conversion from '{}' to string", key.to_value().type_name()));
+                };
                 let value = map.get(&key).map_err(|why| why.to_string())?.unwrap_or(CelValue::Null);
                 budget.take(name.len() + 3).map_err(full)?;
                 fields.insert(name.to_string(), below(&value, depth, budget)?);
@@ -66,9 +69,40 @@ fn below(value: &CelValue<'_>, depth: usize, budget: &mut Budget) -> Result<Valu
                 CelValue::Uint(number) => json!(number),
                 CelValue::Double(number) => json!(number),
                 other => {
-                    return Err(format!("a value of type {} cannot be part of an object", other.type_name()));
+                    let name = other.type_name().rsplit('.').next().unwrap_or_default().to_owned();
+                    return Err(format!("type conversion error from '{name}' to '*structpb.Value'"));
                 }
             }
         }
     })
+}
+
+/// A duration in the form of Protocol Buffers: seconds with none, three, six or nine decimal places.
+fn seconds(nanoseconds: i64) -> String {
+    let (sign, amount) = (if nanoseconds < 0 { "-" } else { "" }, nanoseconds.unsigned_abs());
+    let (whole, part) = (amount / 1_000_000_000, amount % 1_000_000_000);
+    match part {
+        0 => format!("{sign}{whole}s"),
+        _ if part % 1_000_000 == 0 => format!("{sign}{whole}.{:03}s", part / 1_000_000),
+        _ if part % 1_000 == 0 => format!("{sign}{whole}.{:06}s", part / 1_000),
+        _ => format!("{sign}{whole}.{part:09}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_seconds() {
+        for (nanoseconds, expected) in [
+            (3_600_000_000_000, "3600s"),
+            (-1_500_000_000, "-1.500s"),
+            (1_000, "0.000001s"),
+            (1, "0.000000001s"),
+            (0, "0s"),
+        ] {
+            assert_eq!(seconds(nanoseconds), expected);
+        }
+    }
 }

@@ -17,7 +17,8 @@ use transport::Identity;
 use crate::request::{Documents, Facts};
 use crate::rights::Rights;
 
-const OUT_OF_BUDGET: &str =
+/// kube-apiserver's text about an exhausted budget.
+pub const OUT_OF_BUDGET: &str =
     "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// An expression and its program. A stored one that does not compile fails when it is evaluated.

@@ -16,6 +16,7 @@ mod mutations;
 mod policies;
 mod policy;
 mod request;
+mod response;
 mod review;
 mod rights;
 mod rounds;

@@ -1,19 +1,22 @@
 //! ValidatingAdmissionPolicies on a request: the matching bindings, their parameters, and the effects of their actions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use apimachinery::resource::Resource;
 use apimachinery::selector::Selector;
 use apimachinery::status::StatusCause;
 use apimachinery::{Object, ObjectKey, Status};
 use apiserver::AdmissionRequest;
 use apiserver::limits::fairness::give_way;
 use apiserver::registry::Served;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::expressions::Inputs;
 use crate::matching::Criteria;
 use crate::policy::{Denial, Outcome, Policy};
-use crate::request::{Documents, Facts, Phase, documents, is_in_selected_namespace, namespace};
+use crate::request::{Documents, Facts, Phase, documents, is_in_selected_namespace, namespace, shown_name};
 use crate::rights::Rights;
 
 const FAILURES: &str = "validation.policy.admission.k8s.io/validation_failure";
@@ -78,11 +81,24 @@ struct Denied<'p> {
     denial: Denial,
 }
 
+/// A violation that a binding audits, in kube-apiserver's format.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Audited<'p> {
+    message: String,
+    policy: &'p str,
+    binding: &'p str,
+    expression_index: usize,
+    validation_actions: &'p Value,
+}
+
 /// The combined decision of all policies.
 #[derive(Default)]
 struct Verdicts<'p> {
     denied: Vec<Denied<'p>>,
-    audited: Vec<Value>,
+    audited: Vec<Audited<'p>>,
+    /// The audit annotations of the current policy: each key with its different values.
+    annotations: BTreeMap<String, Vec<String>>,
 }
 
 impl<'p> Verdicts<'p> {
@@ -106,15 +122,25 @@ impl<'p> Verdicts<'p> {
                 ));
             }
             if binding.audits {
-                self.audited
-                    .push(json!({"message": message, "policy": policy, "binding": name, "expressionIndex": number,
-                                         "validationActions": binding.actions}));
+                let (message, validation_actions) = (message.clone(), &binding.actions);
+                let (binding, expression_index) = (name, number);
+                self.audited.push(Audited { message, policy, binding, expression_index, validation_actions });
             }
             self.denied.extend(binding.denies.then(|| denied(denial)));
         }
         self.denied.extend(outcome.failed_annotations.into_iter().map(denied));
         for (key, value) in outcome.annotations {
-            request.annotate(key, value);
+            let values = self.annotations.entry(key).or_default();
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+    }
+
+    /// Records the audit annotations of a policy, which bindings and parameters may give different values.
+    fn annotate(&mut self, request: &AdmissionRequest<'_>) {
+        for (key, values) in std::mem::take(&mut self.annotations) {
+            request.annotate(key, values.join(", "));
         }
     }
 }
@@ -130,29 +156,23 @@ pub async fn validate(policies: &[Bound], request: &AdmissionRequest<'_>) -> Res
     let mut verdicts = Verdicts::default();
     for bound in policies {
         run.evaluate(bound, &mut verdicts).await?;
+        verdicts.annotate(request);
     }
     if !verdicts.audited.is_empty() {
-        request.annotate(FAILURES, Value::Array(verdicts.audited).to_string());
+        request.annotate(FAILURES, serde_json::to_string(&verdicts.audited).map_err(Status::internal)?);
     }
-    verdicts.denied.first().map_or(Ok(()), |denied| Err(refusal(&facts, denied)))
+    verdicts.denied.first().map_or(Ok(()), |denied| Err(refusal(request, &facts, denied)))
 }
 
 /// A request on which policies are evaluated.
-pub struct Run<'r, 'q> {
+pub struct Run<'r, 's, 'q> {
     pub request: &'r AdmissionRequest<'q>,
-    pub served: &'r Served,
-    pub facts: &'r Facts,
+    pub served: &'s Served,
+    pub facts: &'s Facts,
     pub rights: Arc<Rights>,
 }
 
-/// The resource of parameters.
-pub struct ParamKind {
-    group: String,
-    plural: String,
-    namespaced: bool,
-}
-
-impl Run<'_, '_> {
+impl<'s> Run<'_, 's, '_> {
     async fn evaluate<'p>(&self, bound: &'p Bound, verdicts: &mut Verdicts<'p>) -> Result<(), Status> {
         let policy = &*bound.policy;
         let version = match self.version(&policy.criteria) {
@@ -170,32 +190,76 @@ impl Run<'_, '_> {
                 return Ok(());
             }
         };
-        let documents = documents(self.request, self.served, self.facts, version, Phase::Validation).await?;
-        let is_namespace = self.facts.subject().is_namespace();
-        let namespace = if is_namespace { None } else { namespace(self.request, self.facts)? };
+        let mut converted = None;
         let request = self.facts.document(version);
         for binding in &bound.bindings {
-            let params = match self.params(binding, kind.as_ref()) {
+            let params = match self.params(binding, kind) {
+                Ok(params) if params.is_empty() => continue,
                 Ok(params) => params,
                 Err(why) => {
                     verdicts.misconfigured(policy, Some(binding), &why);
                     continue;
                 }
             };
+            let documents = match &converted {
+                Some(documents) => documents,
+                None => match documents(self.request, self.served, self.facts, version, Phase::Validation).await {
+                    Ok(documents) => &*converted.insert(documents),
+                    Err(status) => {
+                        let why = format!("failed to convert object version: {}", status.message);
+                        verdicts.misconfigured(policy, Some(binding), &why);
+                        continue;
+                    }
+                },
+            };
+            let namespace = self.namespace()?;
             for (number, params) in params.iter().enumerate() {
-                let params = match param(number, params.as_deref()).await {
+                let params = match self.param(number, params.as_deref(), kind).await {
                     Ok(params) => params,
                     Err(why) => {
                         verdicts.misconfigured(policy, Some(binding), &why);
                         continue;
                     }
                 };
-                let inputs = self.inputs(&documents, &request, namespace.as_ref(), params.as_ref());
+                let inputs = self.inputs(documents, &request, namespace.as_ref(), params.as_ref());
                 let outcome = self.decided(|| policy.evaluate(&inputs)).await;
                 verdicts.act(policy, binding, outcome, self.request);
             }
         }
         Ok(())
+    }
+
+    /// `namespaceObject`; a Namespace has none.
+    ///
+    /// # Errors
+    /// If the namespace is not known.
+    pub fn namespace(&self) -> Result<Option<Value>, Status> {
+        if self.facts.subject().is_namespace() { Ok(None) } else { namespace(self.request, self.facts) }
+    }
+
+    /// The document of a parameter in the version of its policy. Users may create as many as they like: the documents
+    /// of one after another are in memory, and others are served between them.
+    pub async fn param(
+        &self,
+        number: usize,
+        params: Option<&Object>,
+        kind: Option<&Resource>,
+    ) -> Result<Option<Value>, String> {
+        if number > 0 {
+            give_way().await;
+        }
+        let (Some(params), Some(kind)) = (params, kind) else { return Ok(None) };
+        let document = params.to_value().map_err(|error| error.to_string())?;
+        let stored = document["apiVersion"].as_str().unwrap_or_default();
+        let (_, version) = stored.split_once('/').unwrap_or(("", stored));
+        let named = &kind.info.resource;
+        match self.served.get(&named.group, version, &named.plural) {
+            Some(stored) if version != named.version => {
+                let converted = self.request.converted((stored, kind), document).await;
+                converted.map(Some).map_err(|status| status.message)
+            }
+            _ => Ok(Some(document)),
+        }
     }
 
     /// The variables of expressions, of which `request` is the form in the version that the policy matches.
@@ -217,7 +281,7 @@ impl Run<'_, '_> {
     }
 
     /// The version that rules and selectors match, if they do.
-    pub fn version<'s>(&'s self, criteria: &Criteria) -> Result<Option<&'s str>, String> {
+    pub fn version(&self, criteria: &Criteria) -> Result<Option<&'s str>, String> {
         let Some(version) = self.facts.version_for(criteria) else { return Ok(None) };
         let objects = [self.request.object.as_deref(), self.request.old];
         let matches = is_in_selected_namespace(self.request, self.facts, criteria).map_err(|status| status.message)?
@@ -225,23 +289,20 @@ impl Run<'_, '_> {
         Ok(matches.then_some(version))
     }
 
-    pub fn param_kind(&self, policy: &Policy) -> Result<Option<ParamKind>, String> {
+    /// The resource of the parameters of a policy.
+    pub fn param_kind(&self, policy: &Policy) -> Result<Option<&'s Resource>, String> {
         let Some((api_version, kind)) = &policy.params else { return Ok(None) };
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let found = self
-            .served
-            .iter()
-            .map(|resource| &resource.info.resource)
-            .find(|named| (named.group.as_str(), named.version.as_str(), &named.kind) == (group, version, kind));
-        let found = found.ok_or_else(|| {
-            format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")
-        })?;
-        let (group, plural) = (found.group.clone(), found.plural.clone());
-        Ok(Some(ParamKind { group, plural, namespaced: found.namespaced }))
+        let found = self.served.iter().find(|resource| {
+            let named = &resource.info.resource;
+            (named.group.as_str(), named.version.as_str(), &named.kind) == (group, version, kind)
+        });
+        let missing = || format!("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'");
+        found.map(Some).ok_or_else(missing)
     }
 
     /// The parameters of a binding; empty if it does not match, or permits that there are none.
-    pub fn params(&self, binding: &Binding, kind: Option<&ParamKind>) -> Result<Vec<Option<Arc<Object>>>, String> {
+    pub fn params(&self, binding: &Binding, kind: Option<&Resource>) -> Result<Vec<Option<Arc<Object>>>, String> {
         if let Some(criteria) = &binding.criteria
             && self.version(criteria)?.is_none()
         {
@@ -255,7 +316,8 @@ impl Run<'_, '_> {
         Ok(found.into_iter().map(Some).collect())
     }
 
-    fn referenced(&self, reference: &ParamRef, kind: &ParamKind) -> Result<Vec<Arc<Object>>, String> {
+    fn referenced(&self, reference: &ParamRef, kind: &Resource) -> Result<Vec<Arc<Object>>, String> {
+        let kind = &kind.info.resource;
         let namespace = match (&reference.namespace, kind.namespaced) {
             (Some(_), false) => {
                 return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
@@ -285,21 +347,12 @@ impl Run<'_, '_> {
     }
 }
 
-/// The document of a parameter. Users may create as many as they like: the documents of one after another are in memory,
-/// and others are served between them.
-pub async fn param(number: usize, params: Option<&Object>) -> Result<Option<Value>, String> {
-    if number > 0 {
-        give_way().await;
-    }
-    params.map(Object::to_value).transpose().map_err(|error| error.to_string())
-}
-
 /// The refusal of a request: Forbidden's text with the code and reason of the violation.
-fn refusal(facts: &Facts, denied: &Denied<'_>) -> Status {
+fn refusal(request: &AdmissionRequest<'_>, facts: &Facts, denied: &Denied<'_>) -> Status {
     let Denied { policy, binding, denial } = denied;
     let binding = binding.map(|binding| format!(" with binding '{binding}'")).unwrap_or_default();
     let message = format!("ValidatingAdmissionPolicy '{policy}'{binding} denied request: {}", denial.message);
-    let mut status = Status::forbidden(&facts.group, &facts.resource, &facts.name, &message);
+    let mut status = Status::forbidden(&facts.group, &facts.resource, shown_name(request, facts), &message);
     denial.reason.as_str().clone_into(&mut status.reason);
     status.code = denial.reason.code();
     let details = status.details.get_or_insert_default();

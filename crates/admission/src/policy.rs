@@ -6,7 +6,7 @@ use kubernetes_api::expressions::{BUDGET, RequiredType, Scope};
 use serde_json::Value;
 
 use crate::computed::to_json;
-use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs};
+use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs, OUT_OF_BUDGET};
 use crate::matching::Criteria;
 
 /// Bytes of a message that an expression computes; a longer one is replaced.
@@ -87,16 +87,14 @@ impl Policy {
         let params = &spec["paramKind"];
         let params =
             params.is_object().then(|| (text(params, "apiVersion").to_owned(), text(params, "kind").to_owned()));
-        let has_mutations = spec["mutations"].is_array();
-        let mut scope =
-            if has_mutations { Scope::new(params.is_some()).with_mutations() } else { Scope::new(params.is_some()) };
+        let mut scope = Scope::new(params.is_some());
         let mut variables = Vec::new();
         for variable in items(spec, "variables") {
             let expression = Expression::new(&scope, text(variable, "expression"), RequiredType::Any);
             scope.declare(text(variable, "name"), expression.program());
             variables.push((text(variable, "name").to_owned(), expression));
         }
-        let of_messages = scope.without_authorizer();
+        let (of_messages, of_mutations) = (scope.without_authorizer(), scope.clone().with_mutations());
         let validations = items(spec, "validations").map(|it| Validation::of(it, &scope, &of_messages)).collect();
         let annotations = items(spec, "auditAnnotations").map(|annotation| {
             let key = format!("{name}/{}", text(annotation, "key"));
@@ -107,7 +105,7 @@ impl Policy {
             criteria: Criteria::of_policy(&spec["matchConstraints"]),
             conditions: Conditions::of(spec, params.is_some()),
             annotations: annotations.collect(),
-            mutations: items(spec, "mutations").map(|it| Mutation::of(it, &scope)).collect(),
+            mutations: items(spec, "mutations").map(|it| Mutation::of(it, &of_mutations)).collect(),
             is_reinvoked: spec["reinvocationPolicy"] == "IfNeeded",
             params,
             variables,
@@ -129,17 +127,34 @@ impl Policy {
         }
         let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
         let messages = self.validations.iter().filter_map(|it| it.message_expression.as_ref());
-        let annotations = self.annotations.iter().map(|(_, expression)| expression);
-        let used = self.validations.iter().map(|it| &it.expression).chain(messages).chain(annotations);
+        let used = self.validations.iter().map(|it| &it.expression).chain(messages);
         bound.declare(&self.variables, &used.collect::<Vec<_>>(), &mut budget);
         for (number, validation) in self.validations.iter().enumerate() {
             let denial = match bound.eval(&validation.expression, &mut budget) {
                 Ok(CelValue::Bool(true)) => None,
                 Ok(_) => Some(validation.denial(&bound, &mut budget)),
+                Err(why) if why == OUT_OF_BUDGET => {
+                    // As upstream, one violation stands for all.
+                    outcome.denials.clear();
+                    outcome.denials.extend(self.fails_closed.then(|| Denial::new(why)));
+                    return outcome;
+                }
                 Err(why) => self.fails_closed.then(|| Denial::new(why)),
             };
             outcome.denials.extend(denial.map(|denial| Denial { validation: number, ..denial }));
         }
+        self.annotate(inputs, &mut outcome);
+        outcome
+    }
+
+    /// Evaluates the audit annotations, which have a budget of their own.
+    fn annotate(&self, inputs: &Inputs<'_>, outcome: &mut Outcome) {
+        if self.annotations.is_empty() {
+            return;
+        }
+        let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
+        let used: Vec<&Expression> = self.annotations.iter().map(|(_, expression)| expression).collect();
+        bound.declare(&self.variables, &used, &mut budget);
         for (key, expression) in &self.annotations {
             match bound.eval(expression, &mut budget) {
                 Ok(CelValue::String(value)) if !value.trim().is_empty() => {
@@ -149,7 +164,6 @@ impl Policy {
                 Err(why) => outcome.failed_annotations.extend(self.fails_closed.then(|| Denial::new(why))),
             }
         }
-        outcome
     }
 }
 
@@ -162,7 +176,12 @@ impl Policy {
         let (Mutation::Configuration(expression) | Mutation::Patch(expression)) = mutation;
         let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
         bound.declare(&self.variables, &[expression], &mut budget);
-        to_json(&bound.eval(expression, &mut budget)?)
+        to_json(&bound.eval(expression, &mut budget)?).map_err(|why| match mutation {
+            Mutation::Configuration(_) => why,
+            Mutation::Patch(_) => {
+                format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
+            }
+        })
     }
 }
 

@@ -206,6 +206,17 @@ pub fn namespace(request: &AdmissionRequest<'_>, facts: &Facts) -> Result<Option
     found.to_value().map(Some).map_err(Status::internal)
 }
 
+/// The name of the object in a refusal by a policy, which may not have its own yet, or be any of a collection.
+pub fn shown_name<'a>(request: &'a AdmissionRequest<'_>, facts: &'a Facts) -> &'a str {
+    let metadata = request.object.as_deref().map(|object| &object["metadata"]);
+    let field = |field: &str| metadata.and_then(|metadata| metadata[field].as_str()).filter(|text| !text.is_empty());
+    match facts.name.as_str() {
+        "" if request.generated_name => field("generateName").unwrap_or("Unknown"),
+        "" => field("name").unwrap_or("Unknown"),
+        name => name,
+    }
+}
+
 /// Whether a namespace selector matches. A cluster-scoped object is never exempt.
 ///
 /// # Errors

@@ -1,12 +1,12 @@
 //! AdmissionReviews: the request that a webhook gets, and the check of its response.
 
-use apimachinery::status::StatusDetails;
-use apimachinery::{Status, go_json, json_patch};
-use base64::Engine as _;
-use serde::{Deserialize, Serialize};
+use apimachinery::patch::PatchError;
+use apimachinery::{Status, json_patch};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::request::{Documents, Phase};
+use crate::response::{self, Refusal, Response};
 
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
@@ -66,37 +66,6 @@ pub fn encode(version: Version, uid: &str, facts: &Value, documents: &Documents)
     serde_json::to_vec(&Envelope { kind: KIND, api_version: format!("{GROUP}/{}", version.text()), request })
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Review {
-    kind: String,
-    api_version: String,
-    response: Option<Response>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Response {
-    uid: Option<String>,
-    allowed: bool,
-    status: Option<Refusal>,
-    patch: Option<String>,
-    patch_type: Option<String>,
-    audit_annotations: Option<Map<String, Value>>,
-    warnings: Option<Vec<String>>,
-}
-
-/// A Status of which every field may be missing.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Refusal {
-    status: String,
-    message: String,
-    reason: String,
-    code: i64,
-    details: Option<Box<StatusDetails>>,
-}
-
 /// A valid response.
 #[derive(Debug, Default, PartialEq)]
 pub struct Verdict {
@@ -113,41 +82,28 @@ pub struct Verdict {
 /// # Errors
 /// kube-apiserver's text about an invalid response.
 pub fn decode(body: &[u8], version: Version, uid: &str, phase: Phase, webhook: &str) -> Result<Verdict, String> {
-    let review: Review = serde_json::from_slice(body).map_err(|error| not_a_review(body, &error))?;
+    let review = response::decode(body).map_err(|why| format!("failed to call webhook: {why}"))?;
     let invalid = |why: String| format!("received invalid webhook response: {why}");
     let response = review.response.ok_or_else(|| invalid("webhook response was absent".to_owned()))?;
     if version == Version::V1 {
         check_v1(&response, &review.api_version, &review.kind, uid, phase).map_err(invalid)?;
     }
-    let patch = match (&response.patch, phase) {
-        (Some(text), Phase::Mutation) => base64::prelude::BASE64_STANDARD
-            .decode(text)
-            .map_err(|_| "failed to call webhook: illegal base64 data in response.patch".to_owned())?,
-        _ => Vec::new(),
-    };
+    let patch = if phase == Phase::Mutation { response.patch } else { Vec::new() };
     if !patch.is_empty() && version == Version::V1 && response.patch_type.as_deref() != Some("JSONPatch") {
         return Err(format!("unsupported patch type {:?}", response.patch_type.unwrap_or_default()));
     }
-    let annotations = response.audit_annotations.unwrap_or_default().into_iter();
-    let annotations =
-        annotations.filter_map(|(key, value)| Some((format!("{webhook}/{key}"), value.as_str()?.to_owned())));
+    let annotations = response.audit_annotations.into_iter();
     Ok(Verdict {
         refusal: (!response.allowed).then(|| denied(webhook, response.status)),
         patch,
-        annotations: annotations.collect(),
-        warnings: response.warnings.unwrap_or_default(),
+        annotations: annotations.map(|(key, value)| (format!("{webhook}/{key}"), value)).collect(),
+        warnings: response.warnings,
     })
 }
 
-fn not_a_review(body: &[u8], error: &serde_json::Error) -> String {
-    let why = go_json::syntax_error(body).unwrap_or_else(|| error.to_string());
-    format!("failed to call webhook: couldn't get version/kind; json parse error: {why}")
-}
-
 fn check_v1(response: &Response, api_version: &str, kind: &str, uid: &str, phase: Phase) -> Result<(), String> {
-    let response_uid = response.uid.as_deref().unwrap_or_default();
-    if response_uid != uid {
-        return Err(format!("expected response.uid={uid:?}, got {response_uid:?}"));
+    if response.uid != uid {
+        return Err(format!("expected response.uid={uid:?}, got {:?}", response.uid));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if (group, version, kind) != (GROUP, "v1", KIND) {
@@ -155,8 +111,7 @@ fn check_v1(response: &Response, api_version: &str, kind: &str, uid: &str, phase
             "expected webhook response of {GROUP}/v1, Kind={KIND}, got {group}/{version}, Kind={kind}"
         ));
     }
-    let patch = response.patch.as_deref().unwrap_or_default();
-    let wrong = match (phase, patch.is_empty(), response.patch_type.as_deref()) {
+    let wrong = match (phase, response.patch.is_empty(), response.patch_type.as_deref()) {
         (Phase::Mutation, false, None) => "webhook returned response.patch but not response.patchType",
         (Phase::Mutation, true, Some(_)) => "webhook returned response.patchType but not response.patch",
         (Phase::Mutation, false, Some("")) => "webhook returned invalid response.patchType of \"\"",
@@ -185,25 +140,41 @@ fn denied(webhook: &str, returned: Option<Refusal>) -> Status {
     }
 }
 
+/// Why a patch changes nothing.
+#[derive(Debug)]
+pub enum Unpatched {
+    /// It is no patch: its webhook has failed.
+    Undecodable(String),
+    /// It does not apply: the request fails.
+    Inapplicable(Status),
+}
+
 /// The object after a patch; `None` if there is no patch, or one without operations.
 ///
 /// # Errors
 /// If the patch is malformed, or does not apply.
-pub fn patched(webhook: &str, object: Option<&Value>, patch: &[u8]) -> Result<Option<Value>, Status> {
+pub fn patched(webhook: &str, object: Option<&Value>, patch: &[u8]) -> Result<Option<Value>, Unpatched> {
     if patch.is_empty() {
         return Ok(None);
     }
-    let patch = json_patch::parse(patch).map_err(|error| Status::internal(error.to_status().message))?;
+    let patch = json_patch::parse(patch).map_err(|error| match error {
+        PatchError::Malformed(why) => {
+            let why = why.replace("[]handlers.jsonPatchOp", "jsonpatch.Patch");
+            let why = why.replace("handlers.jsonPatchOp", "jsonpatch.Operation");
+            Unpatched::Undecodable(format!("received undecodable patch in webhook response: {why}"))
+        }
+        other => Unpatched::Inapplicable(Status::internal(other)),
+    })?;
     if patch.is_empty() {
         return Ok(None);
     }
     let object = object.ok_or_else(|| {
-        Status::internal(format!(
+        Unpatched::Inapplicable(Status::internal(format!(
             "admission webhook {webhook:?} attempted to modify the object, which is not supported for this operation"
-        ))
+        )))
     })?;
     let mut changed = object.clone();
-    patch.apply(&mut changed).map_err(|error| Status::internal(error.to_status().message))?;
+    patch.apply(&mut changed).map_err(|error| Unpatched::Inapplicable(Status::internal(error)))?;
     Ok(Some(changed))
 }
 
@@ -216,7 +187,10 @@ pub fn decided(body: &[u8], uid: &str, object: Option<&Value>) -> Result<Option<
     if let Some(refusal) = verdict.refusal {
         return Err(refusal.message);
     }
-    patched("webhook", object, &verdict.patch).map_err(|status| status.message)
+    patched("webhook", object, &verdict.patch).map_err(|failure| match failure {
+        Unpatched::Undecodable(why) => why,
+        Unpatched::Inapplicable(status) => status.message,
+    })
 }
 
 #[cfg(test)]
@@ -282,15 +256,9 @@ mod tests {
             (
                 Version::V1,
                 Mutation,
-                "<html>",
+                "{<",
                 "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for \
-                 beginning of value",
-            ),
-            (
-                Version::V1,
-                Mutation,
-                "",
-                "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input",
+                 beginning of object key string",
             ),
         ] {
             assert_eq!(read(version, phase, body), Err(expected.to_owned()), "{body}");
@@ -325,15 +293,34 @@ mod tests {
     #[test]
     fn patches() {
         let object = json!({"a": 1});
-        let apply =
-            |object: Option<&Value>, patch: &str| patched("w", object, patch.as_bytes()).map_err(|it| it.message);
+        let apply = |object: Option<&Value>, patch: &str| {
+            patched("w", object, patch.as_bytes()).map_err(|failure| match failure {
+                Unpatched::Undecodable(why) => why,
+                Unpatched::Inapplicable(status) => status.message,
+            })
+        };
         assert_eq!(apply(Some(&object), "[]"), Ok(None));
         let add = r#"[{"op":"add","path":"/b","value":2}]"#;
         assert_eq!(apply(Some(&object), add), Ok(Some(json!({"a": 1, "b": 2}))));
         let refused = apply(None, add).expect_err("nothing to patch");
         assert!(refused.ends_with("attempted to modify the object, which is not supported for this operation"));
-        for bad in ["{", r#"[{"op":"remove","path":"/c"}]"#, r#"[{"op":"test","path":"/a","value":2}]"#] {
-            assert!(apply(Some(&object), bad).expect_err(bad).starts_with("Internal error occurred: "), "{bad}");
+        for (bad, expected) in [
+            ("{", "received undecodable patch in webhook response: unexpected end of JSON input"),
+            (
+                "{}",
+                "received undecodable patch in webhook response: json: cannot unmarshal object into Go value of type \
+                 jsonpatch.Patch",
+            ),
+            (
+                r#"[{"op":"remove","path":"/c"}]"#,
+                "Internal error occurred: error in remove for path: '/c': Unable to remove nonexistent key: c: missing value",
+            ),
+            (
+                r#"[{"op":"test","path":"/a","value":2}]"#,
+                "Internal error occurred: testing value /a failed: test failed",
+            ),
+        ] {
+            assert_eq!(apply(Some(&object), bad), Err(expected.to_owned()));
         }
     }
 

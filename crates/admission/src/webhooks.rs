@@ -7,6 +7,7 @@ use apimachinery::Status;
 use apiserver::AdmissionRequest;
 use apiserver::registry::Served;
 use client::webhooks::{ClientConfig, Webhooks};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 use world::World;
@@ -16,7 +17,7 @@ use crate::counted::Counted;
 use crate::expressions::{Conditions, Inputs};
 use crate::matching::{Criteria, operation_name};
 use crate::request::{Documents, Facts, Phase, convert, documents, is_in_selected_namespace};
-use crate::review::{self, Verdict, Version};
+use crate::review::{self, Unpatched, Verdict, Version};
 use crate::rights::Rights;
 use crate::rounds::Round;
 
@@ -30,6 +31,7 @@ const KEPT: &str = "MutatingAdmissionWebhook";
 #[derive(Debug)]
 pub struct Webhook {
     name: String,
+    configuration: String,
     /// Configuration, webhook and its place in the configuration.
     id: String,
     pub criteria: Criteria,
@@ -55,6 +57,7 @@ impl Webhook {
         let seconds = webhook["timeoutSeconds"].as_u64().unwrap_or(DEFAULT_TIMEOUT).clamp(1, MAX_TIMEOUT);
         Self {
             id: format!("{configuration}/{name}/{place}"),
+            configuration: configuration.to_owned(),
             criteria: Criteria::of_webhook(webhook),
             conditions: Conditions::of(webhook, false),
             config: ClientConfig::of(&webhook["clientConfig"]),
@@ -69,7 +72,7 @@ impl Webhook {
 
     /// The attributes of the span of a call, with kube-apiserver's names.
     fn attributes(&self, facts: &Facts, uid: &str) -> Vec<trace::Attribute> {
-        let configuration = self.id.split('/').next().unwrap_or_default().to_owned();
+        let configuration = self.configuration.clone();
         let resource = format!("{}/{}, Resource={}", facts.group, facts.version, facts.resource);
         vec![
             ("configuration", configuration.into()),
@@ -79,6 +82,31 @@ impl Webhook {
             ("operation", operation_name(facts.operation).into()),
             ("UID", uid.to_owned().into()),
         ]
+    }
+}
+
+/// Audit annotations, with kube-apiserver's keys.
+const MUTATED: &str = "mutation.webhook.admission.k8s.io/";
+const PATCHED: &str = "patch.webhook.admission.k8s.io/";
+const VALIDATED: &str = "validating.webhook.admission.k8s.io/";
+
+/// The value of an audit annotation about a mutating webhook.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Mutation<'a> {
+    configuration: &'a str,
+    webhook: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mutated: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'a str>,
+}
+
+impl Mutation<'_> {
+    fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 
@@ -106,7 +134,8 @@ impl Caller<'_> {
     pub async fn mutate(&self, webhooks: &[Arc<[Webhook]>], request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
         let facts = Facts::of(request, &self.served, Phase::Mutation);
         let mut round = Round::begin(request, KEPT);
-        for webhook in webhooks.iter().flat_map(|webhooks| webhooks.iter()) {
+        let number = u8::from(request.rounds.is_second);
+        for (index, webhook) in webhooks.iter().flat_map(|webhooks| webhooks.iter()).enumerate() {
             let Some((version, documents)) = self.matched(webhook, request, &facts, Phase::Mutation).await? else {
                 continue;
             };
@@ -116,13 +145,9 @@ impl Caller<'_> {
             let begun = Instant::now();
             let outcome = self.call(webhook, request, &facts, (version, &documents), Phase::Mutation).await;
             request.waited(begun.elapsed());
-            let outcome = outcome.and_then(|verdict| {
-                let object = documents.new.as_ref();
-                review::patched(&webhook.name, object, &verdict.patch)
-                    .map_err(Failure::Refused)
-                    .map(|changed| changed.filter(|changed| Some(changed) != object))
-            });
-            if let Some(changed) = self.settled(webhook, request, (&facts, Phase::Mutation), outcome)? {
+            let place = format!("{MUTATED}round_{number}_index_{index}");
+            let outcome = patched(webhook, request, outcome, &documents, &place);
+            if let Some(changed) = self.settled(webhook, request, (&facts, Phase::Mutation), &place, outcome)? {
                 let changed = match version == facts.version || facts.subresource == "scale" {
                     true => changed,
                     false => convert(request, &self.served, &facts, changed, (version, &facts.version)).await?,
@@ -158,8 +183,9 @@ impl Caller<'_> {
         if !matched.is_empty() {
             request.waited(begun.elapsed());
         }
-        for ((webhook, ..), outcome) in matched.iter().zip(outcomes) {
-            self.settled(webhook, request, (&facts, Phase::Validation), outcome.map(|_| None))?;
+        for (index, ((webhook, ..), outcome)) in matched.iter().zip(outcomes).enumerate() {
+            let place = format!("{VALIDATED}round_0_index_{index}");
+            self.settled(webhook, request, (&facts, Phase::Validation), &place, outcome.map(|_| None))?;
         }
         Ok(())
     }
@@ -254,6 +280,7 @@ impl Caller<'_> {
         webhook: &Webhook,
         request: &AdmissionRequest<'_>,
         (facts, phase): (&Facts, Phase),
+        place: &str,
         outcome: Result<Option<Value>, Failure>,
     ) -> Result<Option<Value>, Status> {
         match outcome {
@@ -269,9 +296,36 @@ impl Caller<'_> {
             Err(Failure::Call(why)) => {
                 tracing::warn!(webhook = webhook.name, object = %request.key, why, "Failed to call a webhook; its failurePolicy is Ignore");
                 self.counted.failed_open(&webhook.name, phase);
-                request.annotate(format!("failed-open.admission.k8s.io/{}", webhook.id), webhook.name.as_str());
+                request.annotate(format!("failed-open.{place}"), webhook.name.as_str());
                 Ok(None)
             }
         }
     }
+}
+
+/// The changed object, if a webhook has changed it. `place` is the key of the audit annotation about it.
+fn patched(
+    webhook: &Webhook,
+    request: &AdmissionRequest<'_>,
+    outcome: Result<Verdict, Failure>,
+    documents: &Documents,
+    place: &str,
+) -> Result<Option<Value>, Failure> {
+    let (configuration, name) = (webhook.configuration.as_str(), webhook.name.as_str());
+    let object = documents.new.as_ref();
+    let outcome = outcome.and_then(|verdict| match review::patched(name, object, &verdict.patch) {
+        Ok(Some(patched)) => {
+            let patch = serde_json::from_slice(&verdict.patch).ok();
+            let patch = Mutation { configuration, webhook: name, mutated: None, patch, patch_type: Some("JSONPatch") };
+            request.annotate_with_body(place.replace(MUTATED, PATCHED), patch.text());
+            Ok(Some(patched).filter(|patched| Some(patched) != object))
+        }
+        Ok(None) => Ok(None),
+        Err(Unpatched::Undecodable(why)) => Err(Failure::Call(why)),
+        Err(Unpatched::Inapplicable(status)) => Err(Failure::Refused(status)),
+    });
+    let mutated = Some(matches!(outcome, Ok(Some(_))));
+    let mutation = Mutation { configuration, webhook: name, mutated, patch: None, patch_type: None };
+    request.annotate(place, mutation.text());
+    outcome
 }

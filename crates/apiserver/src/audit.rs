@@ -19,6 +19,7 @@ use serde_json::Value;
 use transport::{Body, BoxError, Draft, Identity, NewObjects, Payload, Response, full};
 use world::World;
 
+use crate::admit::Annotation;
 use crate::auth::authz;
 use crate::request::RequestInfo;
 use crate::request::peer::Peer;
@@ -180,6 +181,13 @@ impl Recording {
                 open.event.annotations.entry(key).or_insert(value);
             }
         }
+    }
+
+    /// As [`Self::annotate`], for annotations of admission.
+    pub fn annotate_admission(&self, annotations: Vec<Annotation>) {
+        let has_body = self.level() >= Level::Request;
+        let recorded = annotations.into_iter().filter(|annotation| has_body || !annotation.has_body);
+        self.annotate(recorded.map(|Annotation { key, value, .. }| (key, value)));
     }
 
     fn level(&self) -> Level {

@@ -223,7 +223,9 @@ impl Client {
             let request = request?;
             let attempt = codec::attempt(&request);
             let (parts, body) = client.send(request).await?.into_parts();
-            Ok(Reply { code: parts.status, body, host: Arc::clone(&client.0.host), attempt })
+            let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let content_type = content_type.unwrap_or_default().to_owned();
+            Ok(Reply { code: parts.status, content_type, body, host: Arc::clone(&client.0.host), attempt })
         })
     }
 }
@@ -232,6 +234,8 @@ impl Client {
 pub struct Reply {
     /// Its status.
     pub code: StatusCode,
+    /// Its content type; empty without one.
+    pub content_type: String,
     body: transport::Body,
     host: Arc<str>,
     attempt: String,

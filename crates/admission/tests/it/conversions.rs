@@ -5,7 +5,8 @@ use http::Method;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::harness::{Hooks, Plane};
+use crate::harness::{CONFIG_MAPS, Hooks, Plane, config_map};
+use crate::policies::{binding, policy, put};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const V1: &str = "/apis/g.example/v1/namespaces/default/xs";
@@ -379,4 +380,42 @@ async fn quotas_are_charged_after_webhooks() {
     let refused = plane.post(crate::harness::CONFIG_MAPS, &crate::harness::config_map("a")).await;
     assert!(refused.message().contains("exceeded quota"), "{}", refused.body);
     assert_eq!(hooks.requests("allow").len(), 1);
+}
+
+/// Parameters have the version that the policy names; objects that cannot be converted are subject to its failure
+/// policy.
+#[tokio::test]
+async fn policies_read_their_own_versions() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    define(&plane, &hooks, "convert").await;
+    assert_eq!(plane.post(V1, &object("v1", "limit", json!({"one": 1}))).await.code, 201);
+    let of = |version: &str, resources: &str| {
+        json!({"matchConstraints": {"resourceRules": [
+            {"operations": ["CREATE"], "apiGroups": ["*"], "apiVersions": [version], "resources": [resources]}]}})
+    };
+    let mut spec = of("v1", "configmaps");
+    spec["paramKind"] = json!({"apiVersion": "g.example/v2", "kind": "X"});
+    spec["validations"] =
+        json!([{"expression": "false", "messageExpression": "string(params.apiVersion) + string(params.spec.two)"}]);
+    put(&plane, "validatingadmissionpolicies", &policy("p", spec)).await;
+    let reference = json!({"paramRef": {"name": "limit", "parameterNotFoundAction": "Deny"}});
+    put(&plane, "validatingadmissionpolicybindings", &binding("b", "p", reference)).await;
+    let reply = plane.post(CONFIG_MAPS, &config_map("a")).await;
+    assert!(reply.message().ends_with("denied request: g.example/v21"), "{reply:?}");
+    point(&plane, &hooks, "convert-no").await;
+    for (failure_policy, expected) in [
+        (
+            "Fail",
+            "denied request: failed to configure binding: failed to convert object version: conversion webhook for",
+        ),
+        ("Ignore", ""),
+    ] {
+        let mut spec = of("v2", "xs");
+        spec["validations"] = json!([{"expression": "true"}]);
+        spec["failurePolicy"] = failure_policy.into();
+        put(&plane, "validatingadmissionpolicies", &policy("q", spec)).await;
+        put(&plane, "validatingadmissionpolicybindings", &binding("c", "q", json!({}))).await;
+        let reply = plane.post(&format!("{V1}?dryRun=All"), &object("v1", "b", json!({"one": 1}))).await;
+        assert!(reply.message().contains(expected) && expected.is_empty() == (reply.code == 201), "{reply:?}");
+    }
 }

@@ -126,7 +126,9 @@ impl Hooks {
             "allow" => respond(json!({"allowed": true})),
             "deny" => respond(json!({"allowed": false, "status": {"message": rest, "code": 418, "reason": "Teapot"}})),
             "silent" => respond(json!({"allowed": false})),
-            "warn" => respond(json!({"allowed": true, "warnings": [rest], "auditAnnotations": {"a": "b"}})),
+            "warn" => respond(
+                json!({"allowed": true, "warnings": [rest], "auditAnnotations": {"a": "b", "c/d": "e", "no key": "f"}}),
+            ),
             // Appends a letter to an annotation, so that the order and number of calls can be read.
             "mark" => {
                 let object = &review["request"]["object"]["metadata"]["annotations"];

@@ -265,7 +265,7 @@ async fn expressions_are_compiled_when_a_configuration_is_written() {
     let (plane, hooks) = (Plane::start().await, Hooks::start().await);
     let condition = |source: &str| json!({"matchConditions": [{"name": "c", "expression": source}]});
     for (source, expected) in [
-        ("object.spec.replicas", "must evaluate to bool"),
+        ("object.spec.replicas", "must evaluate to bool but got dyn"),
         (
             "nope",
             "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')\n | nope\n | ^",

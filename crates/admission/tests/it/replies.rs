@@ -21,14 +21,14 @@ async fn failures_match_kube_apiservers_messages() {
         ),
         (
             "html",
-            "failed to call webhook: couldn't get version/kind; json parse error: invalid character '<' looking for \
-             beginning of value"
+            "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go \
+             value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+             \"json:\\\"kind,omitempty\\\"\" }"
                 .to_owned(),
         ),
         (
             "empty",
-            "failed to call webhook: couldn't get version/kind; json parse error: unexpected end of JSON input"
-                .to_owned(),
+            "failed to call webhook: 0-length response with status code: 200 and content type: ".to_owned(),
         ),
         (
             "kindless",

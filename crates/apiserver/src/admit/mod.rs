@@ -21,7 +21,7 @@ use apimachinery::managed_fields::Owners;
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
 use apimachinery::resource::{Resource, ResourceInfo};
-use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent};
+use apimachinery::{GroupVersionKind, Object, ObjectKey, Status, extent, names};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -103,12 +103,21 @@ pub struct Rounds {
     pub kept: Vec<(&'static str, Box<dyn Any + Send + Sync>)>,
 }
 
+/// An annotation of the audit event of a request.
+#[derive(Debug)]
+pub(crate) struct Annotation {
+    pub key: String,
+    pub value: String,
+    /// Whether it is recorded only with the object of the request, of which it has parts.
+    pub has_body: bool,
+}
+
 /// Additions of admission to a response, whether the write succeeds or not.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     warnings: Mutex<Warnings>,
     findings: Mutex<Vec<String>>,
-    annotations: Mutex<Vec<(String, String)>>,
+    annotations: Mutex<Vec<Annotation>>,
     claims: Mutex<Vec<Guard>>,
     /// Nanoseconds.
     waited: AtomicU64,
@@ -146,7 +155,7 @@ impl Notes {
     }
 
     /// The audit annotations of the request.
-    pub(crate) fn take_annotations(&self) -> Vec<(String, String)> {
+    pub(crate) fn take_annotations(&self) -> Vec<Annotation> {
         std::mem::take(&mut *self.annotations.lock())
     }
 }
@@ -301,9 +310,20 @@ impl AdmissionRequest<'_> {
         self.notes.waited.fetch_add(nanos, Relaxed);
     }
 
-    /// Adds an annotation to the audit event of the request.
+    /// Adds an annotation to the audit event of the request. As upstream, only a qualified name with a prefix is a key.
     pub fn annotate(&self, key: impl Into<String>, value: impl Into<String>) {
-        self.notes.annotations.lock().push((key.into(), value.into()));
+        self.note(key.into(), value.into(), false);
+    }
+
+    /// Adds an annotation that has parts of the object, and is recorded with it.
+    pub fn annotate_with_body(&self, key: impl Into<String>, value: impl Into<String>) {
+        self.note(key.into(), value.into(), true);
+    }
+
+    fn note(&self, key: String, value: String, has_body: bool) {
+        if key.contains('/') && names::is_qualified_name(&key).is_empty() {
+            self.notes.annotations.lock().push(Annotation { key, value, has_body });
+        }
     }
 
     /// The refusal of a plugin: 403, as all of upstream's.

@@ -2,7 +2,7 @@
 //! stage; and the conversion back after a change.
 
 use apimachinery::object::ObjectTree as _;
-use apimachinery::{GroupVersionKind, Object, Status, strict};
+use apimachinery::{GroupVersionKind, Object, Status, field, strict};
 use serde_json::Value;
 
 use super::Call;
@@ -28,6 +28,7 @@ impl Face for Call<'_> {
         if self.has_scale_face() {
             return self.put_replicas(&shown, object);
         }
+        self.check_identity(&shown, object)?;
         strict::prune(&mut shown, &self.resource.info.schema);
         self.stamp(&mut shown);
         if let Some(wrong) = self.mistyped(&mut shown) {
@@ -51,6 +52,27 @@ impl Face for Call<'_> {
 }
 
 impl Call<'_> {
+    /// Refuses a document of another kind or namespace, as kube-apiserver does.
+    fn check_identity(&self, shown: &Value, object: &Value) -> Result<(), Status> {
+        let named = &self.resource.info.resource;
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        match shown["kind"].as_str().unwrap_or_default() {
+            "" => return Err(Status::internal(format!("Object 'Kind' is missing in '{shown}'"))),
+            kind if kind != named.kind => {
+                let error = field::Error::invalid(&field::Path::new("kind"), kind, format!("must be {}", named.kind));
+                return Err(Status::invalid(&named.group, &named.kind, name, &[error]));
+            }
+            _ => {}
+        }
+        let namespace = |document: &Value| document["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        match namespace(shown) {
+            changed if !changed.is_empty() && changed != namespace(object) => Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn has_scale_face(&self) -> bool {
         self.info.subresource == "scale"
     }

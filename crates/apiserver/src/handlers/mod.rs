@@ -126,7 +126,7 @@ pub(crate) async fn handle(
     };
     let answer = call.answer(body).await;
     if let Some(recording) = parts.extensions.get::<Recording>() {
-        recording.annotate(call.notes.take_annotations());
+        recording.annotate_admission(call.notes.take_annotations());
     }
     // A successful response has them already.
     let mut warnings = if answer.is_err() { call.notes.take_findings() } else { Vec::new() };

@@ -200,6 +200,10 @@ impl Call<'_> {
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
+        if self.info.verb == "patch" {
+            // A patch changes the stored object, which users' programs see with its version.
+            new["metadata"]["resourceVersion"].clone_from(&old["metadata"]["resourceVersion"]);
+        }
         let operation = Operation::Update;
         let old_owners = live.list();
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
