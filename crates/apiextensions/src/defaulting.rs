@@ -180,7 +180,7 @@ impl<'t> Filling<'t> {
             *child = self.copy(default);
             return true;
         }
-        schema.nullable || (schema.type_ == apimachinery::schema::Type::Any && schema.preserve_unknown_fields)
+        schema.nullable
     }
 }
 
@@ -197,6 +197,7 @@ mod tests {
             "replicas": {"type": "integer", "default": 1},
             "nul": {"type": "string", "nullable": true, "default": "d"},
             "plain": {"type": "string"},
+            "free": {"x-kubernetes-preserve-unknown-fields": true},
             "nested": {"type": "object", "default": {}, "properties": {"q": {"type": "string", "default": "qq"}}},
             "absent": {"type": "object", "properties": {"q": {"type": "string", "default": "qq"}}},
             "list": {"type": "array", "items": {"type": "object", "properties": {"v": {"type": "string", "default": "dv"}}}},
@@ -206,7 +207,7 @@ mod tests {
             (json!({}), json!({})),
             (json!({"spec": {}}), json!({"spec": {"replicas": 1, "nul": "d", "nested": {"q": "qq"}}})),
             (
-                json!({"spec": {"replicas": null, "nul": null, "plain": null, "nested": {"q": "x"}, "list": [{}]}}),
+                json!({"spec": {"replicas": null, "nul": null, "plain": null, "free": null, "nested": {"q": "x"}, "list": [{}]}}),
                 json!({"spec": {"replicas": 1, "nul": null, "nested": {"q": "x"}, "list": [{"v": "dv"}]}}),
             ),
         ] {
