@@ -141,6 +141,8 @@ fn of_certificate(why: &CertificateError) -> Failure {
     match why {
         // A trusted authority has the issuer's name but another key: two control planes, for example.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => Failure::UnknownAuthority,
+        // A self-signed certificate that is no trusted authority.
+        CertificateError::Other(error) if error.to_string() == "CaUsedAsEndEntity" => Failure::UnknownAuthority,
         CertificateError::ExpiredContext { time, not_after } => {
             Failure::Expired { now: time.as_secs(), ended: not_after.as_secs() }
         }
@@ -184,6 +186,8 @@ mod tests {
         assert_eq!(of(Unresolved(unknown)), Failure::Unresolved("Name or service not known".into()));
         assert_eq!(certificate(CertificateError::UnknownIssuer), Failure::UnknownAuthority);
         assert_eq!(certificate(CertificateError::BadSignature), Failure::UnknownAuthority);
+        let own = rustls::OtherError(std::sync::Arc::new(std::io::Error::other("CaUsedAsEndEntity")));
+        assert_eq!(certificate(CertificateError::Other(own)), Failure::UnknownAuthority);
         let expired = CertificateError::ExpiredContext { time: time(9), not_after: time(7) };
         assert_eq!(certificate(expired), Failure::Expired { now: 9, ended: 7 });
         let early = CertificateError::NotValidYetContext { time: time(7), not_before: time(9) };
