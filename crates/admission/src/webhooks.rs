@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use apimachinery::Status;
 use apiserver::AdmissionRequest;
+use apiserver::admit::durations;
 use apiserver::registry::Served;
 use client::webhooks::{ClientConfig, Webhooks};
 use serde::Serialize;
@@ -144,7 +145,7 @@ impl Caller<'_> {
             }
             let begun = Instant::now();
             let outcome = self.call(webhook, request, &facts, (version, &documents), Phase::Mutation).await;
-            request.waited(begun.elapsed());
+            request.waited(durations::Phase::Admit, begun.elapsed());
             let place = format!("{MUTATED}round_{number}_index_{index}");
             let outcome = patched(webhook, request, outcome, &documents, &place);
             if let Some(changed) = self.settled(webhook, request, (&facts, Phase::Mutation), &place, outcome)? {
@@ -181,7 +182,7 @@ impl Caller<'_> {
         let begun = Instant::now();
         let outcomes = futures::future::join_all(calls).await;
         if !matched.is_empty() {
-            request.waited(begun.elapsed());
+            request.waited(durations::Phase::Validate, begun.elapsed());
         }
         for (index, ((webhook, ..), outcome)) in matched.iter().zip(outcomes).enumerate() {
             let place = format!("{VALIDATED}round_0_index_{index}");

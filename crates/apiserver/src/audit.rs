@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ::audit::{Attributes, Decision, Event, Level, ObjectReference, Outcome, Policy, Stage, User};
 use apimachinery::Status;
+use apimachinery::duration::Duration as GoDuration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
@@ -29,6 +31,9 @@ use crate::wire::body;
 const USER_AGENT_LENGTH: usize = 1024;
 /// The maximum length of a Status. Larger responses are parsed only if the level requires their objects.
 const STATUS_LENGTH: u64 = 64 << 10;
+
+/// The latency of slower requests is recorded.
+const SLOW: Duration = Duration::from_millis(500);
 
 /// Events that were recorded.
 pub const EVENTS: Description =
@@ -93,7 +98,7 @@ impl Auditor {
         event.source_ips = source_ips(request.headers(), request.extensions().get::<Peer>());
         event.user_agent = user_agent(request.headers());
         event.object_ref = info.is_resource.then(|| reference(info));
-        let open = Open { event, decision: Decision::default(), is_received: false };
+        let open = Open { event, decision: Decision::default(), is_received: false, waited: Default::default() };
         Recording { auditor: Arc::clone(self), world: world.clone(), open: Arc::new(Mutex::new(open)) }
     }
 
@@ -124,6 +129,8 @@ struct Open {
     decision: Decision,
     /// Whether the policy has decided. Authentication may have failed before.
     is_received: bool,
+    /// For mutating and for validating webhooks.
+    waited: [Duration; 2],
 }
 
 impl Recording {
@@ -183,11 +190,29 @@ impl Recording {
         }
     }
 
-    /// As [`Self::annotate`], for annotations of admission.
-    pub fn annotate_admission(&self, annotations: Vec<Annotation>) {
+    /// As [`Self::annotate`], for annotations of admission. `waited` is for mutating and for validating webhooks.
+    pub fn annotate_admission(&self, annotations: Vec<Annotation>, waited: [Duration; 2]) {
+        self.open.lock().waited = waited;
         let has_body = self.level() >= Level::Request;
         let recorded = annotations.into_iter().filter(|annotation| has_body || !annotation.has_body);
         self.annotate(recorded.map(|Annotation { key, value, .. }| (key, value)));
+    }
+
+    /// As upstream, the latency of a slow request is recorded with the parts for which others are responsible.
+    fn annotate_latency(&self) {
+        let (total, [mutating, validating]) = {
+            let open = self.open.lock();
+            (self.world.now().duration_since(open.event.request_received_timestamp), open.waited)
+        };
+        let total = total.unsigned_abs();
+        if total <= SLOW {
+            return;
+        }
+        let parts = [("total", total), ("mutating-webhook", mutating), ("validating-webhook", validating)];
+        let present = parts.into_iter().filter(|(_, duration)| !duration.is_zero());
+        self.annotate(present.map(|(name, duration)| {
+            (format!("apiserver.latency.k8s.io/{name}"), GoDuration::from_std(duration).to_string())
+        }));
     }
 
     fn level(&self) -> Level {
@@ -259,6 +284,7 @@ impl Recording {
         }
         let (body, object) = self.response_object(&parts, body).await;
         self.response(code, object);
+        self.annotate_latency();
         let _ = self.reached(Stage::ResponseComplete).await;
         Response::from_parts(parts, body)
     }

@@ -65,6 +65,20 @@ async fn webhooks_are_recorded_with_kube_apiservers_keys() {
 }
 
 #[tokio::test]
+async fn slow_requests_are_recorded_with_the_time_of_webhooks() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    let webhook = hooks.webhook("w", "hang", json!({"timeoutSeconds": 1, "failurePolicy": "Ignore"}));
+    plane.configure("Validating", "n", vec![webhook]).await;
+    let found = annotations(&plane, "Metadata").await;
+    let latencies = found
+        .as_object()
+        .into_iter()
+        .flat_map(Map::keys)
+        .filter_map(|key| key.strip_prefix("apiserver.latency.k8s.io/"));
+    assert_eq!(latencies.collect::<Vec<_>>(), ["total", "validating-webhook"], "{found}");
+}
+
+#[tokio::test]
 async fn annotations_of_a_policy_are_joined() {
     let plane = Plane::start().await;
     for (name, text) in [("one", "first"), ("two", "second")] {

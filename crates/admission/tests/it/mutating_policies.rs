@@ -94,7 +94,7 @@ async fn mutating_policies_change_objects() {
         (
             json!({"mutations": [operations("[JSONPatch{op: 'replace', path: '/kind', value: 'Secret'}]")]}),
             422,
-            json!("ConfigMap \"a\" is invalid: kind: Invalid value: \"Secret\": must be ConfigMap"),
+            json!("Secret \"a\" is invalid: kind: Invalid value: \"Secret\": must be ConfigMap"),
         ),
         (
             json!({"mutations": [operations("[JSONPatch{op: 'remove', path: '/kind'}]")]}),

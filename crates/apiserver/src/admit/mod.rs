@@ -30,6 +30,7 @@ use transport::Identity;
 
 pub(crate) use chain::Chain;
 
+use self::durations::Phase;
 use crate::auth::authz::{self, Attributes, Authorizer, ResourceAttributes};
 use crate::cache::{Cache, Event, keys};
 use crate::conversion::{self, Conversions};
@@ -119,8 +120,8 @@ pub(crate) struct Notes {
     findings: Mutex<Vec<String>>,
     annotations: Mutex<Vec<Annotation>>,
     claims: Mutex<Vec<Guard>>,
-    /// Nanoseconds.
-    waited: AtomicU64,
+    /// Nanoseconds, of mutating and of validating programs.
+    waited: [AtomicU64; 2],
 }
 
 impl Notes {
@@ -149,9 +150,9 @@ impl Notes {
         std::mem::take(&mut *self.findings.lock())
     }
 
-    /// How long the request waited for programs of users.
-    pub(crate) fn waited(&self) -> Duration {
-        Duration::from_nanos(self.waited.load(Relaxed))
+    /// How long the request waited for mutating and for validating programs of users.
+    pub(crate) fn waited(&self) -> [Duration; 2] {
+        self.waited.each_ref().map(|nanos| Duration::from_nanos(nanos.load(Relaxed)))
     }
 
     /// The audit annotations of the request.
@@ -301,13 +302,18 @@ impl AdmissionRequest<'_> {
 
     /// Adds a `Warning` header to the reply, also to a refusal.
     pub fn warn(&self, text: impl Into<String>) {
-        self.notes.warnings.lock().add(text.into());
+        let text = text.into();
+        if !text.is_empty() {
+            self.notes.warnings.lock().add(text);
+        }
     }
 
     /// Counts the duration of calls of users' programs, for which the server does not account.
-    pub fn waited(&self, duration: Duration) {
+    pub fn waited(&self, phase: Phase, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.notes.waited.fetch_add(nanos, Relaxed);
+        let [mutating, validating] = &self.notes.waited;
+        let counted = if phase == Phase::Admit { mutating } else { validating };
+        counted.fetch_add(nanos, Relaxed);
     }
 
     /// Adds an annotation to the audit event of the request. As upstream, only a qualified name with a prefix is a key.

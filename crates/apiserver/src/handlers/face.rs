@@ -60,7 +60,7 @@ impl Call<'_> {
             "" => return Err(Status::internal(format!("Object 'Kind' is missing in '{shown}'"))),
             kind if kind != named.kind => {
                 let error = field::Error::invalid(&field::Path::new("kind"), kind, format!("must be {}", named.kind));
-                return Err(Status::invalid(&named.group, &named.kind, name, &[error]));
+                return Err(Status::invalid(&named.group, kind, name, &[error]));
             }
             _ => {}
         }

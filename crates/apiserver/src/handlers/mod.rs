@@ -25,6 +25,7 @@ mod update;
 mod watch;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Resource, Subresource};
@@ -126,12 +127,13 @@ pub(crate) async fn handle(
     };
     let answer = call.answer(body).await;
     if let Some(recording) = parts.extensions.get::<Recording>() {
-        recording.annotate_admission(call.notes.take_annotations());
+        recording.annotate_admission(call.notes.take_annotations(), call.notes.waited());
     }
     // A successful response has them already.
     let mut warnings = if answer.is_err() { call.notes.take_findings() } else { Vec::new() };
     warnings.extend(call.notes.take_warnings());
-    let (waited, deprecation) = (call.notes.waited(), call.deprecation());
+    let deprecation = call.deprecation();
+    let waited: Duration = call.notes.waited().into_iter().sum();
     if warnings.is_empty() && deprecation.is_none() && waited.is_zero() {
         return answer;
     }

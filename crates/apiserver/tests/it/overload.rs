@@ -428,7 +428,7 @@ impl Admission for Calls {
         async move {
             if request.is_for("", "configmaps") {
                 tokio::time::sleep(WORK).await;
-                request.waited(WORK);
+                request.waited(apiserver::admit::durations::Phase::Validate, WORK);
             }
             if request.key.name() == "refused" { Err(request.forbidden("no")) } else { Ok(()) }
         }
