@@ -1,6 +1,8 @@
 //! Auditing: an event at each stage of a request that the audit policy selects. Without an auditor, a request costs one
 //! load of an atomic.
 
+mod annotations;
+
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +11,6 @@ use std::time::Duration;
 
 use ::audit::{Attributes, Decision, Event, Level, ObjectReference, Outcome, Policy, Stage, User};
 use apimachinery::Status;
-use apimachinery::duration::Duration as GoDuration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, USER_AGENT};
@@ -21,7 +22,6 @@ use serde_json::Value;
 use transport::{Body, BoxError, Draft, Identity, NewObjects, Payload, Response, full};
 use world::World;
 
-use crate::admit::Annotation;
 use crate::auth::authz;
 use crate::request::RequestInfo;
 use crate::request::peer::Peer;
@@ -31,9 +31,6 @@ use crate::wire::body;
 const USER_AGENT_LENGTH: usize = 1024;
 /// The maximum length of a Status. Larger responses are parsed only if the level requires their objects.
 const STATUS_LENGTH: u64 = 64 << 10;
-
-/// The latency of slower requests is recorded.
-const SLOW: Duration = Duration::from_millis(500);
 
 /// Events that were recorded.
 pub const EVENTS: Description =
@@ -188,31 +185,6 @@ impl Recording {
                 open.event.annotations.entry(key).or_insert(value);
             }
         }
-    }
-
-    /// As [`Self::annotate`], for annotations of admission. `waited` is for mutating and for validating webhooks.
-    pub fn annotate_admission(&self, annotations: Vec<Annotation>, waited: [Duration; 2]) {
-        self.open.lock().waited = waited;
-        let has_body = self.level() >= Level::Request;
-        let recorded = annotations.into_iter().filter(|annotation| has_body || !annotation.has_body);
-        self.annotate(recorded.map(|Annotation { key, value, .. }| (key, value)));
-    }
-
-    /// As upstream, the latency of a slow request is recorded with the parts for which others are responsible.
-    fn annotate_latency(&self) {
-        let (total, [mutating, validating]) = {
-            let open = self.open.lock();
-            (self.world.now().duration_since(open.event.request_received_timestamp), open.waited)
-        };
-        let total = total.unsigned_abs();
-        if total <= SLOW {
-            return;
-        }
-        let parts = [("total", total), ("mutating-webhook", mutating), ("validating-webhook", validating)];
-        let present = parts.into_iter().filter(|(_, duration)| !duration.is_zero());
-        self.annotate(present.map(|(name, duration)| {
-            (format!("apiserver.latency.k8s.io/{name}"), GoDuration::from_std(duration).to_string())
-        }));
     }
 
     fn level(&self) -> Level {

@@ -174,6 +174,13 @@ impl Call<'_> {
         Status::conflict(&named.group, &named.plural, name, &why)
     }
 
+    /// A patch changes the stored object, which users' programs see with its version.
+    fn show_version(&self, old: &Value, new: &mut Value) {
+        if self.info.verb == "patch" {
+            new["metadata"]["resourceVersion"].clone_from(&old["metadata"]["resourceVersion"]);
+        }
+    }
+
     #[allow(clippy::too_many_arguments, reason = "one write has these parts, and one caller")]
     pub(super) async fn write(
         &self,
@@ -200,12 +207,8 @@ impl Call<'_> {
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
-        if self.info.verb == "patch" {
-            // A patch changes the stored object, which users' programs see with its version.
-            new["metadata"]["resourceVersion"].clone_from(&old["metadata"]["resourceVersion"]);
-        }
-        let operation = Operation::Update;
-        let old_owners = live.list();
+        self.show_version(old, &mut new);
+        let (operation, old_owners) = (Operation::Update, live.list());
         let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
         let mut request = AdmissionRequest { owners: Some(&owners), old_owners, ..request };
         self.server.admission.mutate(&mut request).await?;
