@@ -1,13 +1,14 @@
 //! What a connection needs to know: the server, whom to trust, what to present, and the proxy between.
 
 pub(crate) mod document;
+mod proxy;
+mod validation;
 
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderName, HeaderValue, Uri};
-use hyper_util::client::proxy::matcher::Matcher;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ use serde_json::{Value, json};
 use crate::{Error, Result};
 
 use document::{AuthProvider, Cluster, Exec, User};
+use proxy::proxy;
+pub(crate) use validation::Names;
 
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -95,40 +98,53 @@ impl Config {
     }
 
     /// Of a cluster and a user of a kubeconfig, whose paths are absolute. `variable` reads the environment, which may
-    /// name a proxy.
+    /// name a proxy. As in client-go, the user's credentials go to HTTPS servers only.
     ///
     /// # Errors
     /// What is wrong with it, or which file cannot be read.
     pub(crate) fn of(
         cluster: &Cluster,
         user: &User,
+        names: &Names<'_>,
         namespace: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
     ) -> std::result::Result<Self, String> {
         let server =
             cluster.server.as_deref().filter(|server| !server.is_empty()).ok_or("the cluster has no server")?;
-        let mut config = Self::new(server.parse().map_err(|error| format!("server {server:?}: {error}"))?);
+        validation::validate(cluster, user, names)?;
+        let (server, own) = address(server)?;
+        let mut config = Self::new(server);
         config.namespace = namespace.unwrap_or("default").to_owned();
         config.server_name = cluster.tls_server_name.clone().filter(|name| !name.is_empty());
-        let authority = authority(cluster)?;
-        config.roots = match authority {
-            _ if cluster.insecure_skip_tls_verify == Some(true) => Roots::Unverified,
+        if config.server.scheme_str() == Some("https") {
+            config.secure(cluster, user)?;
+        } else if cluster.insecure_skip_tls_verify == Some(true) {
+            config.roots = Roots::Unverified;
+        }
+        config.credentials = own.unwrap_or(config.credentials);
+        config.headers = impersonation(user)?;
+        config.proxy = proxy(cluster.proxy_url.as_deref(), &config.server, variable)?;
+        Ok(config)
+    }
+
+    /// Adds what only connections over TLS use: the trusted authorities, the certificate and the token.
+    fn secure(&mut self, cluster: &Cluster, user: &User) -> std::result::Result<(), String> {
+        self.roots = match authority(cluster)? {
+            Some(_) if cluster.insecure_skip_tls_verify == Some(true) => {
+                return Err("specifying a root certificates file with the insecure flag is not allowed".into());
+            }
+            None if cluster.insecure_skip_tls_verify == Some(true) => Roots::Unverified,
             Some(pem) => Roots::Bundle(certificates(&pem).map_err(|error| format!("certificate-authority: {error}"))?),
             None => Roots::Platform,
         };
         let certificate = pem("client-certificate", user.client_certificate_data.as_deref(), &user.client_certificate)?;
-        let key = user.client_key_data.as_ref().map(|secret| secret.0.as_str());
-        let key = pem("client-key", key, &user.client_key)?;
-        config.identity = match (certificate, key) {
-            (Some(certificate), Some(key)) => Some((certificate, key)),
-            (None, None) => None,
-            (Some(_), None) => return Err("the user has a client-certificate and no client-key".into()),
-            (None, Some(_)) => return Err("the user has a client-key and no client-certificate".into()),
-        };
-        config.credentials = source(user, cluster)?;
-        config.headers = impersonation(user)?;
-        config.proxy = proxy(cluster.proxy_url.as_deref(), &config.server, variable)?;
-        Ok(config)
+        // A key without a certificate is ignored; the validation refuses a certificate without a key.
+        if let Some(certificate) = certificate {
+            let key = user.client_key_data.as_ref().map(|secret| secret.0.as_str());
+            self.identity = pem("client-key", key, &user.client_key)?.map(|key| (certificate, key));
+        }
+        self.credentials = source(user, cluster, self.identity.is_some())?;
+        Ok(())
     }
 
     /// Of the pod that this process runs in.
@@ -175,23 +191,44 @@ fn pem(what: &str, data: Option<&str>, file: &Option<String>) -> std::result::Re
     std::fs::read(file).map(Some).map_err(|error| format!("{what} {file} cannot be read: {error}"))
 }
 
-fn source(user: &User, cluster: &Cluster) -> std::result::Result<Source, String> {
+/// The URL of a server, by default over HTTP, and the credentials in it.
+fn address(server: &str) -> std::result::Result<(Uri, Option<Source>), String> {
+    let url = if server.contains("://") { server.to_owned() } else { format!("http://{server}") };
+    let server: Uri = url.parse().map_err(|error| format!("server {server:?}: {error}"))?;
+    let Some((user, host)) = server.authority().and_then(|authority| authority.as_str().rsplit_once('@')) else {
+        return Ok((server, None));
+    };
+    let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let (user, password) = user.split_once(':').unwrap_or((user, ""));
+    let own = Source::Basic { user: plain(user), password: plain(password) };
+    let bad = |error: &dyn std::fmt::Display| format!("server {host:?}: {error}");
+    let authority = host.parse().map_err(|error: http::uri::InvalidUri| bad(&error))?;
+    let mut parts = server.clone().into_parts();
+    parts.authority = Some(authority);
+    Ok((Uri::from_parts(parts).map_err(|error| bad(&error))?, Some(own)))
+}
+
+/// The user's credentials. `has_certificate` makes a program unnecessary.
+fn source(user: &User, cluster: &Cluster, has_certificate: bool) -> std::result::Result<Source, String> {
     let set = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let token = user.token.as_ref().map(|secret| secret.0.clone()).filter(|token| !token.is_empty());
-    if let Some(provider) = &user.auth_provider {
-        return of_provider(provider);
-    }
-    if let (Some(user), Some(password)) = (set(&user.username), &user.password) {
-        return Ok(Source::Basic { user, password: password.0.clone() });
+    let file = set(&user.token_file);
+    if let Some(name) = set(&user.username) {
+        if file.is_some() || token.is_some() {
+            return Err("username/password or bearer token may be set, but not both".into());
+        }
+        let password = user.password.as_ref().map(|secret| secret.0.clone()).unwrap_or_default();
+        return Ok(Source::Basic { user: name, password });
     }
     // As in client-go the file counts before the token, which counts while the file cannot be read.
-    if let Some(file) = set(&user.token_file) {
+    if let Some(file) = file {
         return Ok(Source::File { path: file.into(), token });
     }
-    match (token, &user.exec) {
-        (Some(token), _) => Ok(Source::Bearer(token)),
-        (None, Some(exec)) => Ok(Source::Exec(Box::new(plugin(exec, cluster)?))),
-        (None, None) => Ok(Source::None),
+    match (token, &user.auth_provider, &user.exec) {
+        (Some(token), _, _) => Ok(Source::Bearer(token)),
+        (None, Some(provider), _) => of_provider(provider),
+        (None, None, Some(exec)) if !has_certificate => Ok(Source::Exec(Box::new(plugin(exec, cluster)?))),
+        (None, None, _) => Ok(Source::None),
     }
 }
 
@@ -227,9 +264,11 @@ fn plugin(exec: &Exec, cluster: &Cluster) -> std::result::Result<Plugin, String>
                 add(name, text.into());
             }
         }
-        if let Some(extension) = cluster.extensions.iter().find(|it| it.name == EXTENSION) {
-            add("config", extension.extension.clone());
+        if cluster.disable_compression == Some(true) {
+            add("disable-compression", true.into());
         }
+        let extension = cluster.extensions.iter().find(|it| it.name == EXTENSION);
+        add("config", extension.map_or(Value::Null, |it| it.extension.clone()));
         info = Some(known);
     }
     Ok(Plugin { exec: exec.clone(), cluster: info })
@@ -269,51 +308,6 @@ fn escaped(key: &str) -> String {
     text
 }
 
-/// The proxy of the kubeconfig, or the one that the environment names for the server, by Go's rules.
-fn proxy(
-    configured: Option<&str>,
-    server: &Uri,
-    variable: impl Fn(&str) -> Option<String>,
-) -> std::result::Result<Option<Uri>, String> {
-    let parse = |url: &str| url.parse().map_err(|error| format!("proxy URL {url:?}: {error}"));
-    if let Some(url) = configured.filter(|url| !url.is_empty()) {
-        return parse(url).map(Some);
-    }
-    let either = |upper: &str, lower: &str| {
-        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        set(upper).or_else(|| set(lower))
-    };
-    let named = match server.scheme_str() {
-        Some("http") => either("HTTP_PROXY", "http_proxy"),
-        _ => either("HTTPS_PROXY", "https_proxy"),
-    };
-    let Some(url) = named else { return Ok(None) };
-    let host = server.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_local = host == "localhost" || host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback());
-    let excepted = excepted(&either("NO_PROXY", "no_proxy").unwrap_or_default(), server);
-    // The matcher's own proxy does not matter, only whether the server is excepted.
-    if is_local || Matcher::builder().all("http://proxy").no(excepted).build().intercept(server).is_none() {
-        return Ok(None);
-    }
-    if url.contains("://") { parse(&url).map(Some) } else { parse(&format!("http://{url}")).map(Some) }
-}
-
-/// The entries of `$NO_PROXY` as the matcher knows them: it has neither ports nor `*.`.
-fn excepted(entries: &str, server: &Uri) -> String {
-    let port = server.port_u16().unwrap_or(if server.scheme_str() == Some("http") { 80 } else { 443 });
-    let entry = |entry: &str| {
-        let entry = entry.trim();
-        let entry = entry.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(entry);
-        match entry.rsplit_once(':') {
-            Some((host, own)) if !host.contains(':') || host.ends_with(']') => {
-                (own.parse() == Ok(port)).then(|| host.trim_matches(['[', ']']).to_owned())
-            }
-            _ => Some(entry.to_owned()),
-        }
-    };
-    entries.split(',').filter_map(entry).collect::<Vec<_>>().join(",")
-}
-
 /// The certificates of a PEM text; at least one.
 pub(crate) fn certificates(pem: &[u8]) -> std::result::Result<Vec<CertificateDer<'static>>, String> {
     let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -335,43 +329,6 @@ pub(crate) fn bundle(pem: &[u8]) -> Result<Roots> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn proxies_of_the_environment_are_chosen_as_in_go() {
-        let check = |server: &str, configured: &str, environment: &[(&str, &str)], expected: Option<&str>| {
-            let variable =
-                |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
-            let server = server.parse().expect("a URL");
-            let found = proxy(Some(configured), &server, variable).expect("valid");
-            assert_eq!(found, expected.map(|url| url.parse().expect("a URL")), "{server} {environment:?}");
-        };
-        let (https, http) = (("HTTPS_PROXY", "http://p:1"), ("HTTP_PROXY", "q:2"));
-        let server = "https://m1.example.com:6443";
-        check(server, "", &[], None);
-        check(server, "socks5://s:3", &[https], Some("socks5://s:3"));
-        check(server, "", &[https, http], Some("http://p:1"));
-        check(server, "", &[("https_proxy", "http://p:1"), ("HTTPS_PROXY", "")], Some("http://p:1"));
-        check("http://m1.example.com", "", &[https, http], Some("http://q:2"));
-        check("http://m1.example.com", "", &[https], None);
-        check(server, "", &[https, ("NO_PROXY", "other.com,example.com")], None);
-        check(server, "", &[https, ("no_proxy", "*")], None);
-        check(server, "", &[https, ("NO_PROXY", "p")], Some("http://p:1"));
-        check(server, "", &[https, ("NO_PROXY", "*.example.com")], None);
-        check(server, "", &[https, ("NO_PROXY", "a, example.com:6443")], None);
-        check(server, "", &[https, ("NO_PROXY", "example.com:443")], Some("http://p:1"));
-        check("https://[fd00::1]", "", &[https, ("NO_PROXY", "[fd00::1]:443")], None);
-        check("https://[fd00::1]", "", &[https, ("NO_PROXY", "fd00::2,fd00::/120")], None);
-        check("https://10.0.0.7", "", &[https, ("NO_PROXY", "10.0.0.0/24")], None);
-        check("https://10.0.1.7", "", &[https, ("NO_PROXY", "10.0.0.0/24")], Some("http://p:1"));
-        // The variables never concern this machine, a kubeconfig does.
-        for server in ["https://localhost:6443", "https://127.0.0.1:1", "https://[::1]:1"] {
-            check(server, "", &[https], None);
-            check(server, "http://p:1", &[], Some("http://p:1"));
-        }
-        for url in ["http://[", "a b"] {
-            proxy(Some(url), &Uri::from_static("https://m1"), |_| None).expect_err(url);
-        }
-    }
 
     #[test]
     fn a_pod_uses_its_service_account() {
@@ -404,25 +361,83 @@ mod tests {
         };
         let exec = Exec { provide_cluster_info: true, ..Exec::default() };
         let expected = json!({"server": "https://m1", "certificate-authority-data": BASE64_STANDARD.encode("pem"),
-            "insecure-skip-tls-verify": true, "proxy-url": "http://p:1", "tls-server-name": "other"});
+            "insecure-skip-tls-verify": true, "proxy-url": "http://p:1", "tls-server-name": "other", "config": null});
         assert_eq!(plugin(&exec, &cluster).expect("a program").cluster, Some(expected));
         assert_eq!(plugin(&Exec::default(), &cluster).expect("a program").cluster, None);
     }
 
+    fn of(cluster: &Cluster, user: &User) -> std::result::Result<Config, String> {
+        Config::of(cluster, user, &Names { cluster: "k", user: "u" }, None, |_| None)
+    }
+
     #[test]
     fn servers_are_trusted_as_configured() {
-        let of = |cluster: &Cluster| Config::of(cluster, &User::default(), None, |_| None).map(|config| config.roots);
+        let of = |cluster: &Cluster| of(cluster, &User::default()).map(|config| config.roots);
         let mut cluster = Cluster { server: Some("https://m1".into()), ..Cluster::default() };
         assert!(matches!(of(&cluster), Ok(Roots::Platform)));
         cluster.certificate_authority_data = Some(BASE64_STANDARD.encode("no PEM"));
         assert!(of(&cluster).is_err_and(|why| why == "certificate-authority: holds no certificate"));
         cluster.insecure_skip_tls_verify = Some(true);
+        assert!(of(&cluster).is_err_and(|why| why.contains("with the insecure flag is not allowed")));
+        cluster.server = Some("http://m1".into());
         assert!(matches!(of(&cluster), Ok(Roots::Unverified)));
+        cluster.server = Some("https://m1".into());
         cluster.certificate_authority_data = None;
-        cluster.certificate_authority = Some("/nonexistent/ca".into());
-        assert!(
-            of(&cluster).is_err_and(|why| why.starts_with("certificate-authority /nonexistent/ca cannot be read: "))
-        );
+        assert!(matches!(of(&cluster), Ok(Roots::Unverified)));
         assert!(of(&Cluster::default()).is_err_and(|why| why == "the cluster has no server"));
+    }
+
+    #[test]
+    fn credentials_are_sent_to_https_servers_only() {
+        let user = User {
+            token: Some(document::Secret("t".into())),
+            impersonate: Some("ann".into()),
+            client_key: Some("/nonexistent/key".into()),
+            ..User::default()
+        };
+        for (server, url, expected) in [
+            ("https://m1", "https://m1/", "Bearer"),
+            ("http://m1", "http://m1/", "None"),
+            ("m1:8080", "http://m1:8080/", "None"),
+            ("127.0.0.1/base", "http://127.0.0.1/base", "None"),
+            ("http://a:p%40@m1/x", "http://m1/x", "Basic a p@"),
+        ] {
+            let user = User { client_key: user.client_key.clone().filter(|_| expected == "None"), ..user.clone() };
+            let config = of(&Cluster { server: Some(server.into()), ..Cluster::default() }, &user).expect(server);
+            let found = match &config.credentials {
+                Source::None => "None".to_owned(),
+                Source::Bearer(_) => "Bearer".to_owned(),
+                Source::Basic { user, password } => format!("Basic {user} {password}"),
+                Source::File { .. } | Source::Exec(_) => "another".to_owned(),
+            };
+            assert_eq!((config.server.to_string().as_str(), found.as_str()), (url, expected), "{server}");
+            assert_eq!(config.headers.len(), 1, "{server}");
+        }
+    }
+
+    #[test]
+    fn the_first_credentials_count() {
+        let secret = |text: &str| Some(document::Secret(text.into()));
+        let exec = Some(Exec { interactive_mode: Some(document::InteractiveMode::Never), ..Exec::default() });
+        let cluster = Cluster { server: Some("https://m1".into()), ..Cluster::default() };
+        let is = |user: &User, has_certificate| match source(user, &cluster, has_certificate) {
+            Ok(Source::None) => "none".to_owned(),
+            Ok(Source::Basic { user, password }) => format!("{user}:{password}"),
+            Ok(Source::Bearer(token)) => token,
+            Ok(Source::File { .. }) => "file".to_owned(),
+            Ok(Source::Exec(_)) => "exec".to_owned(),
+            Err(why) => why,
+        };
+        let mut user = User { exec, ..User::default() };
+        assert_eq!((is(&user, false).as_str(), is(&user, true).as_str()), ("exec", "none"));
+        let config = [("id-token".to_owned(), document::Secret("i".into()))].into();
+        user.auth_provider = Some(AuthProvider { name: "oidc".into(), config });
+        assert_eq!(is(&user, false), "i");
+        user.token = secret("t");
+        assert_eq!(is(&user, true), "t");
+        user.username = Some("ann".into());
+        assert_eq!(is(&user, false), "username/password or bearer token may be set, but not both");
+        user.token = None;
+        assert_eq!(is(&user, false), "ann:");
     }
 }

@@ -11,8 +11,8 @@ use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
-use crate::config::Config;
 use crate::config::document::{Cluster, Document, DocumentError, User};
+use crate::config::{Config, Names};
 use crate::{Client, Error, Result};
 
 /// client-go's message when no kubeconfig is configured anywhere.
@@ -54,7 +54,8 @@ impl Places {
     ) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let mut listed: Vec<PathBuf> = Vec::new();
-        for path in set("KUBECONFIG").iter().flat_map(std::env::split_paths) {
+        let variable_of_files = set("KUBECONFIG");
+        for path in variable_of_files.iter().flat_map(std::env::split_paths) {
             if !path.as_os_str().is_empty() && !listed.contains(&path) {
                 listed.push(path);
             }
@@ -62,7 +63,10 @@ impl Places {
         Self {
             explicit: file.filter(|file| !file.as_os_str().is_empty()).map(|file| (flag, file)),
             listed,
-            home: set("HOME").map(|home| PathBuf::from(home).join(".kube/config")),
+            // A list without files is a list.
+            home: set("HOME")
+                .filter(|_| variable_of_files.is_none())
+                .map(|home| PathBuf::from(home).join(".kube/config")),
             pod: set("KUBERNETES_SERVICE_HOST").is_some() && set("KUBERNETES_SERVICE_PORT").is_some(),
         }
     }
@@ -70,6 +74,18 @@ impl Places {
     /// The files that are configured for a component, readable or not.
     pub fn files(&self) -> Vec<PathBuf> {
         self.explicit.as_ref().map_or_else(|| self.listed.clone(), |(_, file)| vec![file.clone()])
+    }
+
+    /// The files whose changes concern a component: [`Places::files`], and the certificates, keys and authorities that
+    /// the context names. Token files are read again by each connection.
+    pub fn followed(&self, context: Option<&str>) -> Vec<PathBuf> {
+        let facts = self.read().ok().flatten().and_then(|kubeconfig| kubeconfig.facts(context).ok());
+        let named = facts.iter().flat_map(|facts| {
+            let User { client_certificate, client_key, .. } = &facts.credentials;
+            [&facts.settings.certificate_authority, client_certificate, client_key]
+        });
+        let named = named.flatten().filter(|file| !file.is_empty()).map(PathBuf::from);
+        self.files().into_iter().chain(named).collect()
     }
 
     /// Whether any file is configured, readable or not.
@@ -233,8 +249,17 @@ impl Kubeconfig {
     }
 
     pub(crate) fn config(&self, context: Option<&str>) -> Result<Config> {
-        let facts = self.facts(context)?;
-        let config = Config::of(&facts.settings, &facts.credentials, facts.namespace.as_deref(), variable);
+        self.config_at(context, None)
+    }
+
+    /// The configuration of a context, with another address of its server.
+    fn config_at(&self, context: Option<&str>, server: Option<&str>) -> Result<Config> {
+        let mut facts = self.facts(context)?;
+        if let Some(server) = server {
+            facts.settings.server = Some(server.to_owned());
+        }
+        let names = Names { cluster: &facts.cluster, user: &facts.user };
+        let config = Config::of(&facts.settings, &facts.credentials, &names, facts.namespace.as_deref(), variable);
         config.map_err(|why| Error::Config(format!("{}: {why}", facts.place)))
     }
 }
@@ -340,12 +365,13 @@ pub(crate) fn of_flags(places: &Places, server: Option<&str>) -> Result<Config> 
     if let (Some(at), false) = (&at, configured) {
         return Ok(Config::new(at.clone()));
     }
-    let mut config = match places.read()? {
-        Some(kubeconfig) => kubeconfig.config(None)?,
-        None => in_the_pod()?,
-    };
-    config.server = at.unwrap_or(config.server);
-    Ok(config)
+    match places.read()? {
+        Some(kubeconfig) => kubeconfig.config_at(None, server),
+        None => {
+            let config = in_the_pod()?;
+            Ok(Config { server: at.unwrap_or(config.server.clone()), ..config })
+        }
+    }
 }
 
 fn bad_server(server: &str, why: &dyn Display) -> Error {
@@ -353,139 +379,4 @@ fn bad_server(server: &str, why: &dyn Display) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FIRST: &str = "\
-current-context: ''
-contexts:
-- name: shared
-  context: {cluster: c, user: u, namespace: web}
-clusters:
-- name: c
-  cluster: {server: 'https://first:1', certificate-authority: ca.crt}
-users:
-- name: u
-  user: {token: first}
-";
-    const SECOND: &str = "\
-current-context: own
-contexts:
-- name: shared
-  context: {cluster: other, user: other}
-- name: own
-  context: {cluster: c, user: v}
-- name: broken
-  context: {cluster: gone, user: v}
-clusters:
-- name: c
-  cluster: {server: 'https://second:2', insecure-skip-tls-verify: true}
-";
-
-    struct Files(tempfile::TempDir);
-
-    impl Files {
-        fn new() -> Self {
-            let files = Self(tempfile::tempdir().expect("a directory"));
-            std::fs::create_dir_all(files.0.path().join(".kube")).expect("a directory");
-            for (name, text) in
-                [("first", FIRST), ("second", SECOND), ("malformed", "contexts:\n- name: [a\n"), ("empty", "")]
-            {
-                files.write(name, text);
-            }
-            files
-        }
-
-        fn write(&self, name: &str, text: &str) {
-            std::fs::write(self.0.path().join(name), text).expect("written");
-        }
-
-        /// The chosen context and its server, or the error; `D` is the directory.
-        fn check(&self, flag: &str, variables: &[(&str, &str)], context: &str, expected: &str) {
-            let here = |text: &str| text.replace("D/", &format!("{}/", self.0.path().display()));
-            let variable = |name: &str| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(here(value)))
-            };
-            let file = (!flag.is_empty()).then(|| PathBuf::from(here(flag)));
-            let places = Places::from_environment("--kubeconfig", file, variable);
-            let chosen = places.read().and_then(|found| match found {
-                None => Ok("pod".to_owned()),
-                Some(found) => {
-                    let facts = found.facts((!context.is_empty()).then_some(context))?;
-                    let namespace = facts.namespace.as_deref().unwrap_or("-");
-                    let missing = named(&found.missing);
-                    Ok(format!("{} {} {} {namespace} [{missing}]", facts.context, facts.user, facts.server()))
-                }
-            });
-            let chosen = chosen.unwrap_or_else(|error| error.to_string());
-            assert_eq!(
-                chosen.replace(&*self.0.path().to_string_lossy(), "D"),
-                expected,
-                "{flag} {variables:?} {context}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_kubeconfig_is_found_by_client_gos_rules() {
-        let files = Files::new();
-        let both = [("KUBECONFIG", "D/first:D/second")];
-        // For each name the first file that defines it counts; an empty current context counts as absent.
-        files.check("", &both, "", "own v https://first:1 - []");
-        files.check("", &both, "shared", "shared u https://first:1 web []");
-        files.check(
-            "",
-            &[("KUBECONFIG", "D/second:D/first")],
-            "shared",
-            "context \"shared\" of kubeconfig D/second, D/first names cluster \"other\", which does not exist",
-        );
-        files.check("", &[("KUBECONFIG", ":D/nosuch::D/second:")], "", "own v https://second:2 - [D/nosuch]");
-        files.check("", &[("KUBECONFIG", "D/nosuch")], "", "kubeconfig D/nosuch of $KUBECONFIG does not exist");
-        files.check("", &[("KUBECONFIG", "D/a:D/b:D/a")], "", "kubeconfig D/a, D/b of $KUBECONFIG do not exist");
-        // The flag selects one file and overrides the environment.
-        files.check("D/second", &[("KUBECONFIG", "D/first")], "", "own v https://second:2 - []");
-        files.check("D/a:D/second", &both, "", "kubeconfig D/a:D/second of --kubeconfig does not exist");
-        files.check(
-            "D/.kube",
-            &[],
-            "",
-            "kubeconfig D/.kube of --kubeconfig cannot be read: Is a directory (os error 21)",
-        );
-        files.check(
-            "D/malformed",
-            &[],
-            "",
-            "kubeconfig D/malformed of --kubeconfig is malformed: error converting YAML to JSON: yaml: line 2: unclosed bracket '['",
-        );
-        files.check("D/empty", &[], "", "kubeconfig D/empty has no current context; it has no contexts");
-        files.check("D/first", &[], "", "kubeconfig D/first has no current context; its contexts: shared");
-        files.check(
-            "D/second",
-            &[],
-            "nope",
-            "context \"nope\" does not exist in kubeconfig D/second; its contexts: shared, own, broken",
-        );
-        files.check(
-            "D/second",
-            &[],
-            "broken",
-            "context \"broken\" of kubeconfig D/second names cluster \"gone\", which does not exist",
-        );
-    }
-
-    #[test]
-    fn home_and_in_cluster_configurations_are_read_last() {
-        let files = Files::new();
-        let pod = [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
-        files.check("", &[("HOME", "D/x")], "", INCOMPLETE);
-        files.check("", &[], "", INCOMPLETE);
-        files.check("", &pod, "", "pod");
-        files.check("", &pod[..1], "", INCOMPLETE);
-        files.check("", &[pod[0], pod[1], ("KUBECONFIG", "D/nosuch")], "", "pod");
-        files.write(".kube/config", SECOND);
-        let home = "own v https://second:2 - []";
-        files.check("", &[("HOME", "D/")], "", home);
-        files.check("", &[pod[0], pod[1], ("HOME", "D/")], "", home);
-        files.check("", &[("HOME", "D/"), ("KUBECONFIG", "D/first")], "shared", "shared u https://first:1 web []");
-    }
-}
+mod tests;

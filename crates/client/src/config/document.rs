@@ -20,6 +20,9 @@ impl std::fmt::Debug for Secret {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Document {
+    #[serde(rename = "apiVersion")]
+    pub api_version: Option<String>,
+    pub kind: Option<String>,
     #[serde(rename = "current-context")]
     pub current_context: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
@@ -59,6 +62,7 @@ pub(crate) struct Cluster {
     pub certificate_authority_data: Option<String>,
     pub proxy_url: Option<String>,
     pub tls_server_name: Option<String>,
+    pub disable_compression: Option<bool>,
     #[serde(default, deserialize_with = "or_default")]
     pub extensions: Vec<Extension>,
 }
@@ -127,13 +131,17 @@ pub(crate) struct Exec {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Variable {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub value: Secret,
 }
 
 /// Whether the program may read from the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum InteractiveMode {
+    #[serde(rename = "")]
+    Unset,
     Never,
     IfAvailable,
     Always,
@@ -172,14 +180,34 @@ impl Document {
         Ok(document)
     }
 
-    /// Parses YAML; several documents are merged.
+    /// Parses YAML. As for client-go, the first document counts.
     pub(crate) fn parse(text: &str) -> Result<Self, DocumentError> {
-        let documents =
-            yaml::documents(text.as_bytes()).map_err(|error| DocumentError::Malformed(error.to_string()))?;
-        documents.into_iter().try_fold(Self::default(), |all, document| {
-            let next = Self::deserialize(document).map_err(|error| DocumentError::Malformed(without_value(&error)))?;
-            Ok(all.merge(next))
-        })
+        let bad = |why: String| DocumentError::Malformed(why);
+        let (documents, error) = yaml::documents_before_error(text.as_bytes());
+        let value = match (documents.into_iter().next(), error) {
+            (None | Some(serde_json::Value::Null), None) => return Ok(Self::default()),
+            (Some(value), _) => value,
+            (None, Some(error)) => return Err(bad(error.to_string())),
+        };
+        let document = Self::deserialize(value).map_err(|error| bad(without_value(&error)))?;
+        let is = |found: &Option<String>, expected: &str| {
+            found.as_deref().is_none_or(|found| found.is_empty() || found == expected)
+        };
+        if !(is(&document.api_version, "v1") && is(&document.kind, "Config")) {
+            let (version, kind) = (document.api_version.unwrap_or_default(), document.kind.unwrap_or_default());
+            return Err(bad(format!("no kind {kind:?} is registered for version {version:?}")));
+        }
+        // client-go's message shows both, with their tokens.
+        for (list, repeated) in [
+            ("contexts", repeated(&document.contexts, |it| &it.name)),
+            ("clusters", repeated(&document.clusters, |it| &it.name)),
+            ("users", repeated(&document.users, |it| &it.name)),
+        ] {
+            if let Some(name) = repeated {
+                return Err(bad(format!("duplicate name {name:?} in {list}")));
+            }
+        }
+        Ok(document)
     }
 
     /// Adds what `next` has under other names.
@@ -214,6 +242,11 @@ impl Document {
             }
         }
     }
+}
+
+fn repeated<'a, T>(list: &'a [T], name: impl Fn(&'a T) -> &'a String) -> Option<&'a String> {
+    let mut seen = std::collections::BTreeSet::new();
+    list.iter().map(name).find(|name| !seen.insert(*name))
 }
 
 fn add_new<T>(known: &mut Vec<T>, next: Vec<T>, name: impl Fn(&T) -> &String) {
@@ -284,16 +317,33 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_one_file_are_merged_and_secrets_are_not_printed() {
+    fn the_first_document_counts_and_secrets_are_not_printed() {
         let yaml = "current-context: a\nusers: [{name: u, user: {token: first, password: secret}}]\n---\n\
-            current-context: b\nclusters: null\nusers: [{name: u, user: {token: second}}, {name: v}]\nunknown: {x: 1}\n";
+            current-context: b\nclusters: null\nusers: [{name: u, user: {token: second}}, {name: v}]\n---\n{";
         let document = Document::parse(yaml).expect("a document");
         assert_eq!(document.current_context.as_deref(), Some("a"));
         let names: Vec<&str> = document.users.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["u", "v"]);
+        assert_eq!(names, ["u"]);
         let printed = format!("{document:?}");
         assert!(!printed.contains("first") && !printed.contains("secret"), "{printed}");
         let error = Document::parse("users: [{name: u, user: {token: [hidden]}}]").expect_err("malformed");
         assert!(!error.to_string().contains("hidden"), "{error}");
+    }
+
+    #[test]
+    fn other_kinds_types_and_repeated_names_are_refused() {
+        let check = |yaml: &str, expected: &str| {
+            let found = Document::parse(yaml).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(found.starts_with(expected) && (!expected.is_empty() || found.is_empty()), "{yaml}: {found}");
+        };
+        check("apiVersion: v1\nkind: Config\npreferences: {colors: true}\nunknown: {x: 1}", "");
+        check("kind: ''\napiVersion: null\nclusters: null", "");
+        check("kind: Foo", "no kind \"Foo\" is registered for version \"\"");
+        check("apiVersion: v2\nkind: Config", "no kind \"Config\" is registered for version \"v2\"");
+        check("apiVersion: 1", "invalid type");
+        check("clusters: [{name: a, cluster: {disable-compression: x}}]", "invalid type");
+        let twice = "users: [{name: u, user: {token: hidden}}, {name: u}]";
+        check(twice, "duplicate name \"u\" in users");
+        check("contexts: [{name: c}, {name: c}]", "duplicate name \"c\" in contexts");
     }
 }

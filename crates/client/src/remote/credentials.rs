@@ -88,7 +88,7 @@ impl Credentials {
 }
 
 fn bearer(token: &str) -> std::result::Result<HeaderValue, BoxError> {
-    header(format!("Bearer {token}"))
+    header(format!("Bearer {}", token.trim_end_matches(' ')))
 }
 
 fn header(value: String) -> std::result::Result<HeaderValue, BoxError> {

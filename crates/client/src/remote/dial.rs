@@ -78,7 +78,7 @@ where
     let tcp = streams(tcp);
     let Some(proxy) = &config.proxy else { return Ok(tcp) };
     match proxy.scheme_str() {
-        Some("socks5") => Ok(streams(SocksV5::new(proxy.clone(), tcp))),
+        Some("socks5" | "socks5h") => Ok(socks(proxy, tcp)),
         Some("http") => Ok(tunnel(proxy, proxy_headers, tcp)),
         Some("https") => {
             Ok(tunnel(proxy, proxy_headers, streams(tls(config, &Credentials::new(&Source::None)?, tcp)?)))
@@ -91,10 +91,23 @@ fn streams(connector: impl Connect) -> Streams {
     Streams::new(connector.map_response(Stream::new).map_err(Into::into))
 }
 
+fn socks(proxy: &Uri, connector: Streams) -> Streams {
+    let socks = SocksV5::new(proxy.clone(), connector);
+    let plain = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+    match user_of(proxy).map(|user| user.split_once(':').unwrap_or((user, ""))) {
+        Some((user, password)) => streams(socks.with_auth(plain(user), plain(password))),
+        None => streams(socks),
+    }
+}
+
+/// `user:password`, percent-encoded.
+fn user_of(proxy: &Uri) -> Option<&str> {
+    proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@')).map(|(user, _)| user)
+}
+
 fn tunnel(proxy: &Uri, headers: HeaderMap, connector: Streams) -> Streams {
     let tunnel = Tunnel::new(proxy.clone(), connector).with_headers(headers);
-    let credentials = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
-    match credentials.and_then(|(user, _)| basic(user)) {
+    match user_of(proxy).and_then(basic) {
         Some(value) => streams(tunnel.with_auth(value)),
         None => streams(tunnel),
     }
@@ -103,7 +116,10 @@ fn tunnel(proxy: &Uri, headers: HeaderMap, connector: Streams) -> Streams {
 /// `Basic` credentials from the user part of a URL, after percent-decoding.
 fn basic(user: &str) -> Option<HeaderValue> {
     use base64::Engine as _;
-    let plain: Vec<u8> = percent_encoding::percent_decode_str(user).collect();
+    let mut plain: Vec<u8> = percent_encoding::percent_decode_str(user).collect();
+    if !user.contains(':') {
+        plain.push(b':');
+    }
     let mut value: HeaderValue = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(plain)).parse().ok()?;
     value.set_sensitive(true);
     Some(value)
@@ -284,6 +300,28 @@ mod tests {
         assert!(!request.contains("x-team") && !request.contains("proxy-authorization"), "{request}");
     }
 
+    #[tokio::test]
+    async fn socks_proxies_receive_their_user() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let proxy = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut methods = vec![0; 2];
+            stream.read_exact(&mut methods).await.expect("a greeting");
+            methods.resize(usize::from(methods[1]), 0);
+            stream.read_exact(&mut methods).await.expect("methods");
+            stream.write_all(&[5, 2]).await.expect("written");
+            let mut user = vec![0; b"\x01\x03ann\x03p@w".len()];
+            stream.read_exact(&mut user).await.expect("a user");
+            user
+        });
+        let mut config = Config::new("http://member.example:6443".parse().expect("a URL"));
+        config.proxy = Some(format!("socks5h://ann:p%40w@{address}").parse().expect("a URL"));
+        let client = Client::from_config(&config).expect("a client");
+        client.request(http::Method::GET, "/version", None).await.expect_err("the proxy ends the connection");
+        assert_eq!(proxy.await.expect("no panic"), b"\x01\x03ann\x03p@w");
+    }
+
     /// A name that resolves to a forbidden address, as after DNS rebinding: no connection is opened, neither directly
     /// nor through a proxy.
     #[tokio::test]
@@ -360,5 +398,6 @@ mod tests {
         check("user:pass", "user:pass");
         check("user:pa%40ss%3Aword", "user:pa@ss:word");
         check("user:%+A%", "user:%+A%");
+        check("us%3Aer", "us:er:");
     }
 }

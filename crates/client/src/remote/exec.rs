@@ -58,6 +58,7 @@ pub(super) enum PluginError {
 #[serde(rename_all = "camelCase")]
 struct Credential {
     api_version: Option<String>,
+    kind: Option<String>,
     status: Option<Status>,
 }
 
@@ -99,7 +100,7 @@ impl Plugin {
         let terminal = || std::io::stdin().is_terminal();
         match self.exec.interactive_mode {
             Some(InteractiveMode::Never) => Ok(false),
-            None | Some(InteractiveMode::IfAvailable) => Ok(terminal()),
+            None | Some(InteractiveMode::Unset | InteractiveMode::IfAvailable) => Ok(terminal()),
             Some(InteractiveMode::Always) if terminal() => Ok(true),
             Some(InteractiveMode::Always) => Err(PluginError::NoTerminal),
         }
@@ -130,6 +131,9 @@ fn issued(version: &str, stdout: &[u8]) -> Result<Issued, PluginError> {
     let returned = credential.api_version.unwrap_or_default();
     if returned != version {
         return Err(PluginError::OtherVersion { configured: version.to_owned(), returned });
+    }
+    if let Some(kind) = credential.kind.filter(|kind| !kind.is_empty() && kind != "ExecCredential") {
+        return Err(PluginError::Decode(format!("no kind {kind:?} is registered for version {version:?}")));
     }
     let status = credential.status.ok_or(PluginError::NoStatus)?;
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::{Client, Error};
 
@@ -21,11 +22,13 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let address = format!("http://{}/base/", listener.local_addr().expect("an address"));
+        let acceptor = acceptor();
+        let address = format!("https://{}/base/", listener.local_addr().expect("an address"));
         let server = Self { address, heads: Arc::default(), rejected: Arc::new(Mutex::new("nothing".into())) };
         let (heads, rejected) = (server.heads.clone(), server.rejected.clone());
         tokio::spawn(async move {
-            while let Ok((mut stream, _)) = listener.accept().await {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = acceptor.accept(stream).await.expect("a handshake");
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await.expect("a head"));
@@ -36,6 +39,7 @@ impl Server {
                 let status = if is_rejected { "401 Unauthorized" } else { "200 OK" };
                 let reply = format!("HTTP/1.1 {status}\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
                 stream.write_all(reply.as_bytes()).await.expect("written");
+                let _ = stream.shutdown().await;
             }
         });
         server
@@ -44,7 +48,7 @@ impl Server {
     /// A kubeconfig for the server, with this user, in YAML.
     fn kubeconfig(&self, user: &str) -> String {
         let cluster = format!(
-            "{{server: '{}', extensions: [{{name: {}, extension: {{a: 1}}}}]}}",
+            "{{server: '{}', insecure-skip-tls-verify: true, extensions: [{{name: {}, extension: {{a: 1}}}}]}}",
             self.address,
             crate::config::EXTENSION
         );
@@ -65,6 +69,16 @@ impl Server {
         assert!(head.starts_with("GET /base/version HTTP/1.1\r\n"), "{head}");
         head.lines().filter(|line| line.to_ascii_lowercase().starts_with(name)).map(str::to_owned).collect()
     }
+}
+
+/// With a certificate of its own.
+fn acceptor() -> TlsAcceptor {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let certificate = rcgen::CertificateParams::new([]).and_then(|params| params.self_signed(&key));
+    let key = rustls_pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(vec![certificate.expect("a certificate").der().clone()], key);
+    TlsAcceptor::from(Arc::new(config.expect("a pair")))
 }
 
 /// A program that prints the file `answer` of its folder, and appends what it received to `calls`.
@@ -114,8 +128,11 @@ async fn users_of_a_kubeconfig_are_authenticated() {
         ("{}", &[][..]),
         ("{token: abc}", &["authorization: Bearer abc"]),
         // Base64 of `ann:p:w`.
-        ("{username: ann, password: 'p:w', token: abc}", &["authorization: Basic YW5uOnA6dw=="]),
-        ("{username: ann}", &[]),
+        ("{username: ann, password: 'p:w'}", &["authorization: Basic YW5uOnA6dw=="]),
+        ("{username: ann}", &["authorization: Basic YW5uOg=="]),
+        ("{password: pw}", &[]),
+        ("{token: abc, auth-provider: {name: oidc, config: {id-token: xyz}}}", &["authorization: Bearer abc"]),
+        ("{token: abc, client-key: /nonexistent}", &["authorization: Bearer abc"]),
         ("{auth-provider: {name: oidc, config: {id-token: xyz}}}", &["authorization: Bearer xyz"]),
         ("{tokenFile: /nonexistent/token, token: abc}", &["authorization: Bearer abc"]),
     ] {
@@ -149,10 +166,9 @@ async fn unusable_users_are_named() {
         ("{auth-provider: {name: gcp}}", "use the \"gke-gcloud-auth-plugin\""),
         ("{auth-provider: {name: ldap}}", "no Auth Provider found for name \"ldap\""),
         ("{auth-provider: {name: oidc}}", "has no id-token"),
-        ("{client-certificate-data: AAAA}", "no client-key"),
-        ("{client-key-data: AAAA}", "no client-certificate"),
+        ("{client-certificate-data: AAAA}", "client-key-data or client-key must be specified for u"),
         ("{client-certificate-data: '%', client-key-data: AAAA}", "client-certificate-data is not base64"),
-        ("{client-certificate: /nonexistent/crt}", "client-certificate /nonexistent/crt cannot be read: No such file"),
+        ("{client-certificate: /nonexistent/crt}", "unable to read client-cert /nonexistent/crt for u: No such file"),
         ("{client-certificate-data: AAAA, client-key-data: AAAA}", "client certificate: holds no certificate"),
         ("{as: \"a\\nb\"}", "impersonation, impersonate-user"),
     ] {
@@ -193,7 +209,7 @@ async fn exec_plugins_run_when_credentials_are_needed() {
     let (arguments, info) = calls[0].split_once(" {").expect("an object");
     assert_eq!((calls.len(), arguments), (1, "given v"));
     let info: serde_json::Value = serde_json::from_str(&format!("{{{info}")).expect("JSON");
-    let cluster = serde_json::json!({"server": server.address, "config": {"a": 1}});
+    let cluster = serde_json::json!({"server": server.address, "insecure-skip-tls-verify": true, "config": {"a": 1}});
     assert_eq!(info["apiVersion"], "client.authentication.k8s.io/v1");
     assert_eq!(info["spec"], serde_json::json!({"interactive": false, "cluster": cluster}));
     // A token that expires is replaced before the next request, one that is rejected after it.
@@ -222,20 +238,25 @@ async fn concurrent_requests_share_one_run_of_a_plugin() {
 #[tokio::test]
 async fn failures_of_exec_plugins_fail_the_request() {
     let server = Server::start().await;
-    let exec = |fields: &str| format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, {fields}}}}}");
-    let prints = |text: &str| exec(&format!("interactiveMode: Never, command: /bin/echo, args: ['{text}']"));
+    let exec = |fields: &str| {
+        format!("{{exec: {{apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, {fields}}}}}")
+    };
+    let prints = |text: &str| exec(&format!("command: /bin/echo, args: ['{text}']"));
     let credential =
         |status: &str| prints(&format!("{{apiVersion: client.authentication.k8s.io/v1, status: {status}}}"));
     for (user, expected) in [
-        ("{exec: {command: x}}".to_owned(), "exec plugin: invalid apiVersion \"\""),
-        ("{exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}}".to_owned(), "invalid apiVersion"),
-        (exec("args: [a]"), "command must be specified"),
+        (
+            "{exec: {apiVersion: client.authentication.k8s.io/v1alpha1, interactiveMode: Never, command: x}}"
+                .to_owned(),
+            "invalid apiVersion",
+        ),
         (exec("command: /nonexistent/plugin, installHint: Install it."), "Install it."),
         (exec("command: /nonexistent/plugin"), "executable /nonexistent/plugin not found"),
         (exec("command: /"), "exec: executable /: Permission denied"),
         (exec("command: /bin/sh, args: ['-c', 'exit 3']"), "failed with exit code 3"),
         (prints("nonsense"), "decoding stdout: invalid type: string, expected struct Credential"),
         (prints("{}"), "is configured to use API version client.authentication.k8s.io/v1, plugin returned version "),
+        (prints("{apiVersion: client.authentication.k8s.io/v1, kind: X}"), "no kind \"X\" is registered for version"),
         (prints("{apiVersion: client.authentication.k8s.io/v1}"), "didn't return a status field"),
         (credential("{}"), "didn't return a token or cert/key pair"),
         (credential("{clientKeyData: x}"), "only certificate or key"),
