@@ -39,7 +39,7 @@ async fn control_plane(
         None => Client::from_kubeconfig(&path, context.as_deref()).await,
     };
     let client = client.context("error building kubeconfig of karmada control plane")?;
-    let file = path.clone();
+    let (places, followed_context) = (Places::file(&path), context.clone());
     let connect: Connect = Box::new(move |text| {
         let (path, context) = (path.clone(), context.clone());
         Box::pin(async move {
@@ -49,7 +49,7 @@ async fn control_plane(
             }
         })
     });
-    let client = following(&client, vec![file], rotated, connect);
+    let client = following(&client, Box::new(move || places.followed(followed_context.as_deref())), rotated, connect);
     limited(client.with_user_agent("karmada-agent"), flags)
 }
 

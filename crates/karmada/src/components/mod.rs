@@ -224,18 +224,18 @@ async fn connect(name: &str, flags: &FlagValues<'_>) -> anyhow::Result<Client> {
     limited(connect_to(places, master).await?.with_user_agent(name), flags)
 }
 
-/// As [`Client::from_flags`]; the client reconnects when its kubeconfig changes.
+/// As [`Client::from_flags`]; the client reconnects when its kubeconfig, or a certificate that it names, changes.
 pub(crate) async fn connect_to(places: Places, master: Option<&str>) -> anyhow::Result<Client> {
     let client = Client::from_flags(&places, master).await?;
-    let (files, master) = (places.files(), master.map(str::to_owned));
-    if files.is_empty() {
+    let (followed, master) = (places.clone(), master.map(str::to_owned));
+    if places.files().is_empty() {
         return Ok(client);
     }
     let connect: reconnect::Connect = Box::new(move |_| {
         let (places, master) = (places.clone(), master.clone());
         Box::pin(async move { Client::from_flags(&places, master.as_deref()).await })
     });
-    Ok(reconnect::following(&client, files, Default::default(), connect))
+    Ok(reconnect::following(&client, Box::new(move || followed.followed(None)), Default::default(), connect))
 }
 
 /// `--kubeconfig`, `$KUBECONFIG` or the service account of the pod, in this order.
