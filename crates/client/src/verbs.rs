@@ -64,11 +64,16 @@ impl Client {
                 codec::metadata_only(&mut request, "PartialObjectMetadataList");
             }
             let attempt = codec::attempt(&request);
-            match self.answer(request, MAX_LIST_BYTES).await? {
-                Answer::Payload(Payload::List(list)) => Ok(list),
-                Answer::Payload(_) => Err(Error::unexpected(&attempt, "no list")),
-                Answer::Bytes(bytes) => codec::list(&attempt, resource, &bytes, self.0.owners),
+            let list = match self.answer(request, MAX_LIST_BYTES).await? {
+                Answer::Payload(Payload::List(list)) => list,
+                Answer::Payload(_) => return Err(Error::unexpected(&attempt, "no list")),
+                Answer::Bytes(bytes) => codec::list(&attempt, resource, &bytes, self.0.owners)?,
+            };
+            // Readers of pages would never reach the last one.
+            if options.continue_token.as_ref().is_some_and(|token| !token.is_empty() && *token == list.continue_token) {
+                return Err(Error::unexpected(&attempt, "the continue token of the page before"));
             }
+            Ok(list)
         })
     }
 
