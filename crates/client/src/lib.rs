@@ -31,6 +31,7 @@ pub mod metrics;
 mod observer;
 mod options;
 mod remote;
+mod repetition;
 mod spans;
 mod together;
 mod verbs;
@@ -96,6 +97,8 @@ struct Inner {
     /// The server's URL, for observers; empty in process.
     url: Arc<str>,
     observer: Option<Observer>,
+    /// Requests are sent again when the server asks for that.
+    repeats: bool,
 }
 
 #[derive(Clone)]
@@ -144,6 +147,7 @@ impl Client {
             fence: None,
             url: "".into(),
             observer: None,
+            repeats: false,
         }))
     }
 
@@ -182,6 +186,13 @@ impl Client {
     #[must_use]
     pub fn observed_by(&self, observer: Observer) -> Self {
         self.changed(|inner| inner.observer = Some(observer))
+    }
+
+    /// The same connection, which sends a request again when the server asks for that (`Retry-After` with 429 or 5xx),
+    /// with its own counters: for callers without a queue.
+    #[must_use]
+    pub fn repeating(&self) -> Self {
+        self.changed(|inner| inner.repeats = true)
     }
 
     /// The same connection under another name in logs and managed fields, and its own counters.
@@ -248,6 +259,7 @@ impl Client {
             fence: self.0.fence.clone(),
             url: self.0.url.clone(),
             observer: self.0.observer.clone(),
+            repeats: self.0.repeats,
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -284,6 +296,14 @@ impl Client {
         }
         request.headers_mut().extend(self.0.headers.clone());
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
+        if self.0.repeats {
+            repetition::sent(request, |it| self.exchanged(it)).await
+        } else {
+            self.exchanged(request).await
+        }
+    }
+
+    async fn exchanged(&self, request: Request) -> Result<Response> {
         let method = self.0.counted.as_ref().map(|_| request.method().clone());
         let response = match &self.0.observer {
             Some(observer) => observer::observed(observer, &self.0.url, request, |it| self.fenced_transport(it)).await,

@@ -1,4 +1,4 @@
-//! What observers of a client learn about its requests: nothing of headers and bodies, which have credentials.
+//! What observers of a client learn about its requests: of headers and bodies, which have credentials, only warnings.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,8 @@ pub struct Exchange {
     pub status: Option<StatusCode>,
     /// From the start of the request.
     pub elapsed: Duration,
+    /// The `Warning` headers of the response.
+    pub warnings: Vec<String>,
 }
 
 /// Called after each request.
@@ -38,7 +40,10 @@ where
     let (method, url, begun) = (request.method().clone(), format!("{url}{}", request.uri()), Instant::now());
     let response = send(request).await;
     let status = response.as_ref().ok().map(Response::status);
-    observer(&Exchange { method, url, status, elapsed: begun.elapsed() });
+    let headers = response.as_ref().ok().map(Response::headers);
+    let warnings = headers.into_iter().flat_map(|headers| headers.get_all(http::header::WARNING));
+    let warnings = warnings.filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
+    observer(&Exchange { method, url, status, elapsed: begun.elapsed(), warnings });
     response
 }
 

@@ -1,15 +1,17 @@
 //! Where a command finds its clusters, and where it writes.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use client::Client;
 use client::kubeconfig::{Connection, Places};
 
 use crate::error::Error;
 use crate::join::Member;
-use crate::verbosity;
+use crate::table::printable;
+use crate::{requests, verbosity};
 
 /// The control plane, for every command.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +30,8 @@ pub struct Context {
 pub struct Opened {
     pub control_plane: OnceLock<Connection>,
     pub member: OnceLock<Connection>,
+    /// The warnings that are printed already.
+    warned: Mutex<BTreeSet<String>>,
 }
 
 /// `--karmada-as` and its companions.
@@ -59,13 +63,25 @@ impl Context {
         }
     }
 
-    /// The client, which logs its requests if `-v` requires that.
+    /// The client, which waits as long as a busy server requires, prints warnings, and logs its requests if `-v`
+    /// requires that.
     pub fn shown(&self, client: Client) -> Client {
-        if self.verbosity < verbosity::REQUESTS {
-            return client;
-        }
         let context = self.clone();
-        client.observed_by(Arc::new(move |exchange| context.log(&verbosity::line(exchange))))
+        let observer = move |exchange: &client::Exchange| {
+            exchange.warnings.iter().filter_map(|value| requests::warning_text(value)).for_each(|it| context.warn(&it));
+            if context.verbosity >= verbosity::REQUESTS {
+                context.log(&verbosity::line(exchange));
+            }
+        };
+        client.repeating().observed_by(Arc::new(observer))
+    }
+
+    /// Prints a server's warning, once in a command.
+    pub fn warn(&self, text: &str) {
+        let mut warned = self.opened.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert(text.to_owned()) {
+            self.log(&format!("Warning: {}\n", printable(text)));
+        }
     }
 
     /// The namespace of the kubeconfig's context, or `default`.

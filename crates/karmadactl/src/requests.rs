@@ -79,7 +79,7 @@ pub fn raw<'a>(
         let request = request(method, path, body)
             .map_err(|error| client::Error::Request { attempt: attempt.clone(), why: error.to_string() })?;
         let (parts, body) = client.send(request).await?.into_parts();
-        warn(context, &parts.headers);
+        warnings(&parts.headers).for_each(|text| context.warn(&text));
         let bytes = whole(body).await.map_err(|why| client::Error::Decode { attempt, why })?;
         if parts.status.is_success() { Ok(bytes) } else { Err(refusal(parts.status, &bytes)) }
     })
@@ -122,16 +122,12 @@ pub fn refusal(code: StatusCode, body: &[u8]) -> client::Error {
     status.into()
 }
 
-/// `Warning: TEXT` for each `Warning` header (RFC 7234: `299 - "TEXT"`).
-fn warn(context: &Context, headers: &http::HeaderMap) {
-    for value in headers.get_all(http::header::WARNING).iter().filter_map(|value| value.to_str().ok()) {
-        if let Some(text) = warning_text(value) {
-            context.log(&format!("Warning: {}\n", crate::table::printable(&text)));
-        }
-    }
+fn warnings(headers: &http::HeaderMap) -> impl Iterator<Item = String> {
+    headers.get_all(http::header::WARNING).iter().filter_map(|value| warning_text(value.to_str().ok()?))
 }
 
-fn warning_text(value: &str) -> Option<String> {
+/// The text of a `Warning` header (RFC 7234: `299 - "TEXT"`).
+pub fn warning_text(value: &str) -> Option<String> {
     let quoted = value.get(value.find('"')? + 1..value.rfind('"')?)?;
     let mut text = String::with_capacity(quoted.len());
     let mut escaped = false;

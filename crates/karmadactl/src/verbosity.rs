@@ -43,7 +43,13 @@ mod tests {
             (None, "GET https://a/api/v1/pods?limit=500 in 12 milliseconds\n"),
         ] {
             let url = "https://a/api/v1/pods?limit=500".to_owned();
-            let exchange = Exchange { method: Method::GET, url, status, elapsed: Duration::from_micros(12_700) };
+            let exchange = Exchange {
+                method: Method::GET,
+                url,
+                status,
+                elapsed: Duration::from_micros(12_700),
+                warnings: Vec::new(),
+            };
             let text = at(&now, 4711, &exchange);
             let (header, request) = text.split_once("] ").expect("a header");
             assert!(header.starts_with("I1127 08:05:09.000123    4711 verbosity.rs:"), "{header}");

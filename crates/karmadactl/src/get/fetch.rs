@@ -176,12 +176,13 @@ pub async fn pages(
     first: &ListOptions,
 ) -> Result<Vec<Value>, client::Error> {
     let mut list = first.clone();
-    let mut pages = Vec::new();
+    let (mut pages, mut is_repeated) = (Vec::new(), false);
     loop {
         let path = with_object(list.path(resource, namespace(resource, options)), options);
         let page = match document(client, &path, &options.output).await {
-            // The state read so far has been compacted: read again from the start, in one piece.
-            Err(error) if error.is_expired() && list.continue_token.is_some() => {
+            // The state read so far has been compacted: read again from the start, once, in one piece.
+            Err(error) if error.is_expired() && list.continue_token.is_some() && !is_repeated => {
+                is_repeated = true;
                 pages.clear();
                 list.limit = 0;
                 list.continue_token = None;
@@ -209,7 +210,7 @@ fn with_object(path: String, options: &Options) -> String {
 
 async fn document(client: &Client, path: &str, output: &Output) -> Result<Value, client::Error> {
     let bytes = client.document(path, accept(output)).await?;
-    let document = answers::decode(&format!("GET {path}"), &bytes)?;
+    let document = answers::object(&format!("GET {path}"), &bytes)?;
     Ok(if output.is_table() && document["kind"] != "Table" { plain_table(document) } else { document })
 }
 
