@@ -97,7 +97,7 @@ struct Inner {
     /// The server's URL, for observers; empty in process.
     url: Arc<str>,
     observer: Option<Observer>,
-    /// Requests are sent again when the server asks for that.
+    /// Requests are sent again when the server requires that.
     repeats: bool,
 }
 
@@ -188,7 +188,7 @@ impl Client {
         self.changed(|inner| inner.observer = Some(observer))
     }
 
-    /// The same connection, which sends a request again when the server asks for that (`Retry-After` with 429 or 5xx),
+    /// The same connection, which sends a request again when the server requires that (`Retry-After` with 429 or 5xx),
     /// with its own counters: for callers without a queue.
     #[must_use]
     pub fn repeating(&self) -> Self {

@@ -1,4 +1,4 @@
-//! Requests that a server refuses for the moment are sent again when it asks for that, as client-go does.
+//! Requests that a server refuses for the moment are sent again when it requires that, as client-go does.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::Result;
 
 /// client-go's number of repetitions.
 const TIMES: u32 = 10;
-/// A server that asks for more patience is reported at once.
+/// A server that requires more patience is reported at once.
 const LONGEST: u64 = 30;
 
 /// Sends a request, and again after the time in `Retry-After` of a response 429 or 5xx. A request whose body is not in
@@ -37,7 +37,7 @@ where
     }
 }
 
-/// The time after which the server wants the request again.
+/// The time after which the server accepts the request again.
 fn pause(response: &Response) -> Option<Duration> {
     let status = response.status();
     let is_momentary = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
