@@ -143,11 +143,11 @@ fn run<'a>(
             validates: false,
         };
         let found = objects::find(context, &client, selection).await?;
-        if found.items.len() > 1 && !args.resource_version.is_empty() {
+        let is_selection = args.all || !args.selector.is_empty() || !args.field_selector.is_empty();
+        if (found.items.len() > 1 || is_selection) && !args.resource_version.is_empty() {
             return Err(Error::message("--resource-version may only be used with a single resource"));
         }
         let mut errors = found.errors;
-        let is_selection = args.all || !args.selector.is_empty() || !args.field_selector.is_empty();
         let several = is_selection || found.items.len() > 1;
         let options = WriteOptions {
             field_manager: if manager.is_empty() { subject.default_manager().into() } else { manager.to_owned() },
@@ -181,7 +181,11 @@ fn split(subject: Subject, args: &[String]) -> Result<(Vec<String>, Changes), Er
             )));
         }
         match arg.split_once('=') {
-            Some((key, value)) => changes.set.push((key.to_owned(), value.to_owned())),
+            Some((key, value)) => {
+                // The last value of a key counts.
+                changes.set.retain(|(known, _)| known != key);
+                changes.set.push((key.to_owned(), value.to_owned()));
+            }
             None => changes.removed.push(arg.trim_end_matches('-').to_owned()),
         }
     }
@@ -208,6 +212,9 @@ fn check(subject: Subject, args: &MetadataArgs, resources: &[String], changes: &
     }
     for (key, value) in &changes.set {
         // Keys are checked by the server, which names the object.
+        if subject == Subject::Labels && value.contains('=') {
+            return refused(format!("invalid {word} spec: {key}={value}"));
+        }
         let wrong = if subject == Subject::Labels { names::is_label_value(value) } else { Vec::new() };
         if let Some(why) = wrong.first() {
             return refused(format!("invalid {word} value: \"{key}={value}\": {why}"));
@@ -245,10 +252,9 @@ impl Command<'_> {
             self.context.print(&format!("{} {key:?} not found.\n", self.subject.word()));
         }
         if self.args.list {
+            // As kubectl: changes are shown in the list, and not stored.
             self.context.print(&listed(self.subject, item, &after, several));
-            if before == after {
-                return Ok(None);
-            }
+            return Ok(None);
         }
         let operation = operation(self.subject, &before, &after, self.args.overwrite);
         if self.dry_run == DryRun::Client || before == after {
@@ -260,8 +266,7 @@ impl Command<'_> {
         let sent = Patch { content_type: requests::MERGE_PATCH, value: &patch, subresource: None, force: false };
         let answer = requests::patch(self.context, self.client, &item.resource, &item.key, sent, self.options).await;
         let object = answer.map_err(Error::client(format!("patch {}", item.shown())))?;
-        // The list is the output.
-        Ok((!self.args.list).then_some((object, operation)))
+        Ok(Some((object, operation)))
     }
 }
 

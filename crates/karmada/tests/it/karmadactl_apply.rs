@@ -303,6 +303,14 @@ async fn apply_refuses_as_kubectl_does() {
     )
     .await;
     desk.check(
+        "apply -k D/ -R",
+        expect![[r#"
+        E|error: the -k flag can't be used with -f or -R
+        rc=1
+    "#]],
+    )
+    .await;
+    desk.check(
         "apply -f D/a.yaml --dry-run",
         expect![[r#"
         E|error: --dry-run flag without a value was specified. A value must be set: "none", "server", or "client".

@@ -12,6 +12,8 @@ use client::Client;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::fleet::Fleet;
 use crate::nonsense::{Front, Plan, number};
@@ -177,4 +179,106 @@ async fn nonsense_is_an_error_and_never_a_panic() {
     }
     assert!(findings.is_empty(), "{}", findings.join("\n\n"));
     assert!(changed > COMMANDS.len(), "only {changed} answers were changed");
+}
+
+/// A server with ConfigMaps. `answer` gets the path of each request for them and its number, and returns the head of the
+/// response after the version, and its body.
+async fn serve(answer: fn(&str, usize) -> (&'static str, Value)) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        let mut number = 0;
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.expect("a head"));
+            }
+            let head = String::from_utf8(head).expect("text");
+            let path = head.split(' ').nth(1).expect("a path");
+            let (status, body) = match path {
+                "/api" => ("200 OK", json!({"kind": "APIVersions", "versions": ["v1"]})),
+                "/apis" => ("200 OK", json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})),
+                "/api/v1" => {
+                    let resource = json!({"name": "configmaps", "singularName": "configmap", "namespaced": true,
+                        "kind": "ConfigMap", "verbs": ["get", "list"]});
+                    ("200 OK", json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [resource]}))
+                }
+                path => {
+                    number += 1;
+                    answer(path, number)
+                }
+            };
+            let body = body.to_string();
+            let response = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(response.as_bytes()).await.expect("written");
+        }
+    });
+    url
+}
+
+/// The exit code, the standard output and the standard error of `karmadactl get`.
+async fn got(url: &str, words: &str) -> (Option<i32>, String, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = json!({"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [{"name": "k", "cluster": {"server": url}}], "users": []});
+    let file = directory.path().join("config");
+    std::fs::write(&file, config.to_string()).expect("written");
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_karmada"));
+    command.arg("karmadactl").arg("get").args(words.split(' ')).env("KUBECONFIG", &file);
+    let output = command.stdin(std::process::Stdio::null()).kill_on_drop(true).output();
+    let output =
+        tokio::time::timeout(Duration::from_secs(60), output).await.expect("an end").expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name, "namespace": "default"}})
+}
+
+fn failure(message: &str, code: u16) -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code})
+}
+
+#[tokio::test]
+async fn a_list_ends_whose_continue_token_expires_again() {
+    let url = serve(|path, number| match path.contains("continue=") && number < 50 {
+        true => ("410 Gone", failure("too old", 410)),
+        false => {
+            let metadata = json!({"continue": format!("t{number}")});
+            (
+                "200 OK",
+                json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": metadata, "items": [config_map("a")]}),
+            )
+        }
+    });
+    let (code, output, error) = got(&url.await, "configmaps -o name").await;
+    assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
+    assert!(error.contains("too old"), "{error}");
+}
+
+#[tokio::test]
+async fn successes_that_are_none_are_reported() {
+    for (answer, expected) in [
+        ((|_, _| ("200 OK", failure("boom", 500))) as fn(&str, usize) -> (&'static str, Value), "boom"),
+        (|_, _| ("200 OK", json!({})), "Object 'Kind' is missing"),
+    ] {
+        let (code, output, error) = got(&serve(answer).await, "configmaps a").await;
+        assert_eq!((code, output.as_str()), (Some(1), ""), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn busy_servers_are_waited_for_and_warnings_printed_once() {
+    let url = serve(|_, number| match number {
+        1 => ("429 Too Many Requests\r\nretry-after: 0", failure("busy", 429)),
+        _ => ("200 OK\r\nwarning: 299 - \"be careful\"", config_map("a")),
+    });
+    let (code, output, error) = got(&url.await, "configmaps a b -o name").await;
+    assert_eq!((code, output.as_str()), (Some(0), "configmap/a\nconfigmap/a\n"), "{error}");
+    assert_eq!(error, "Warning: be careful\n");
 }

@@ -157,6 +157,37 @@ async fn objects_are_created_patched_labelled_and_deleted() {
         rc=1
     "#]]).await;
     desk.check(
+        "label cm a twice=1 twice=2 --list",
+        expect![[r#"
+        O|twice=2
+        rc=0
+    "#]],
+    )
+    .await;
+    desk.check(
+        "label cm a --list",
+        expect![[r#"
+        rc=0
+    "#]],
+    )
+    .await;
+    desk.check(
+        "label cm a x=a=b",
+        expect![[r#"
+        E|error: invalid label spec: x=a=b
+        rc=1
+    "#]],
+    )
+    .await;
+    desk.check(
+        "label cm --all x=a --resource-version=1",
+        expect![[r#"
+        E|error: --resource-version may only be used with a single resource
+        rc=1
+    "#]],
+    )
+    .await;
+    desk.check(
         "annotate cm a note=hello~world",
         expect![[r#"
         O|configmap/a annotated

@@ -191,7 +191,9 @@ fn primitives(patch: &mut Map<String, Value>, field: &str, [original, modified, 
     let added: Vec<Value> = modified.iter().filter(|item| !live.contains(item)).cloned().collect();
     let removed: Vec<Value> =
         original.iter().filter(|item| !modified.contains(item) && live.contains(item)).cloned().collect();
-    if added.is_empty() && removed.is_empty() {
+    let kept = modified.iter().filter(|item| live.contains(item));
+    let is_reordered = kept.ne(live.iter().filter(|item| modified.contains(item)));
+    if added.is_empty() && removed.is_empty() && !is_reordered {
         return;
     }
     patch.insert(format!("$setElementOrder/{field}"), Value::Array(modified.to_vec()));
@@ -265,6 +267,18 @@ mod tests {
             containers(json!([{"name": "a", "image": "1"}, {"name": "b"}])),
             json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}}}}),
             containers(json!([{"name": "b"}, {"name": "a", "image": "1"}])),
+        );
+    }
+
+    #[test]
+    fn the_order_of_finalizers_is_a_change() {
+        let finalizers = |list: &[&str]| json!({"metadata": {"finalizers": list}});
+        check(
+            finalizers(&["a/a", "b/b"]),
+            finalizers(&["b/b", "a/a"]),
+            finalizers(&["a/a", "b/b", "other/c"]),
+            json!({"metadata": {"$setElementOrder/finalizers": ["b/b", "a/a"]}}),
+            finalizers(&["b/b", "a/a", "other/c"]),
         );
     }
 

@@ -55,12 +55,14 @@ pub async fn run(
         match begin(server, target, watch, &mut screen).await {
             Ok(Some(lines)) => streams.push(lines.map(move |line| (server, line)).boxed()),
             Ok(None) => return Err(Error::message(several)),
-            Err(Error::Message(failure)) => {
-                context.log(&format!("{failure}\n"));
-                failures.push(failure);
-            }
+            Err(Error::Message(failure)) => failures.push(failure),
             Err(error) => return Err(error),
         }
+    }
+    // What the other servers send may never end: these failures are printed before it.
+    let is_partial = !streams.is_empty() && !failures.is_empty();
+    if is_partial {
+        failures.drain(..).for_each(|failure| context.log(&format!("{failure}\n")));
     }
     let mut events = select_all(streams);
     while let Some((server, line)) = events.next().await {
@@ -70,7 +72,11 @@ pub async fn run(
             Err(why) => failures.push(server.error(why)),
         }
     }
-    if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
+    match failures.is_empty() {
+        true if is_partial => Err(Error::Silent),
+        true => Ok(()),
+        false => Err(Error::Several(failures)),
+    }
 }
 
 /// The type and the object of an event.

@@ -37,6 +37,9 @@ pub async fn read(files: &Files, check: Check) -> Result<Vec<Outcome>, Error> {
     if !files.kustomize.is_empty() && !files.filename.is_empty() {
         return Err(Error::message("only one of -f or -k can be specified"));
     }
+    if !files.kustomize.is_empty() && files.recursive {
+        return Err(Error::message("the -k flag can't be used with -f or -R"));
+    }
     let mut sources = Vec::new();
     for name in &files.filename {
         sources.extend(Source::of(name, files.recursive)?);
