@@ -286,7 +286,7 @@ async fn kubeconfigs_that_cannot_be_used_are_named() {
         )
         .await;
     files.check("get clusters --kubeconfig D/no-authority", expect![[r#"
-        error: kubeconfig D/no-authority: certificate-authority D/nosuch.crt cannot be read: No such file or directory (os error 2)
+        error: kubeconfig D/no-authority: unable to read certificate-authority D/nosuch.crt for k: No such file or directory (os error 2)
         rc=1
     "#]]).await;
     files
