@@ -159,7 +159,7 @@ pub fn run<'a>(context: &'a Context, args: &'a EditArgs) -> BoxFuture<'a, Result
         let subresource = Some(args.subresource.as_str()).filter(|name| !name.is_empty());
         let mut objects = Vec::new();
         for item in &items {
-            let live = requests::get(context, &client, &item.resource, &item.key, subresource).await;
+            let live = requests::get_named(context, &client, &item.resource, &item.key, subresource).await;
             objects.push(live.map_err(Error::client(format!("get {}", item.shown())))?);
         }
         let session = Session { context, client: &client, args, items: &items, live: objects, options, layout };

@@ -125,7 +125,7 @@ async fn one(
     dry_run: DryRun,
 ) -> Result<(Value, &'static str), Error> {
     let subresource = Some(args.subresource.as_str()).filter(|name| !name.is_empty());
-    let before = requests::get(context, client, &item.resource, &item.key, subresource).await;
+    let before = requests::get_named(context, client, &item.resource, &item.key, subresource).await;
     let before = before.map_err(Error::client(format!("get {}", item.shown())))?;
     let after = match dry_run {
         DryRun::Client => patched(item, content_type, patch, &before)?,

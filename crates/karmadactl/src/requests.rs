@@ -1,7 +1,7 @@
 //! Requests in kubectl's form: query parameters for the field manager, dry runs and validation; the server's warnings
 //! go to stderr.
 
-use apimachinery::url::Query;
+use apimachinery::url::{Query, segment};
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use client::Client;
 use futures::FutureExt;
@@ -157,6 +157,30 @@ pub fn get<'a>(
     Box::pin(
         async move { send(context, client, Method::GET, &client::path_of(resource, key, subresource)?, None).await },
     )
+}
+
+/// As [`get`], with the error of [`absent`].
+///
+/// # Errors
+/// NotFound, among the others every request can fail with.
+pub async fn get_named(
+    context: &Context,
+    client: &Client,
+    resource: &ApiResource,
+    key: &ObjectKey,
+    subresource: Option<&str>,
+) -> Result<Value, client::Error> {
+    match get(context, client, resource, key, subresource).await {
+        Err(error) => Err(absent(client, key, error).await),
+        found => found,
+    }
+}
+
+/// `error` of reading the object of `key`, or that its namespace does not exist, which kubectl reports instead.
+pub async fn absent(client: &Client, key: &ObjectKey, error: client::Error) -> client::Error {
+    let Some(namespace) = key.namespace().filter(|&it| error.is_not_found() && it != "default") else { return error };
+    let path = format!("/api/v1/namespaces/{}", segment(namespace));
+    client.document(&path, JSON).await.err().filter(client::Error::is_not_found).unwrap_or(error)
 }
 
 /// Creates an object; its namespace is that of `key`.

@@ -39,3 +39,28 @@ async fn commands_reach_the_named_object_and_no_other() {
     let expected = "error: cluster(m1): clusterroles.rbac.authorization.k8s.io \"no such?x=y\" not found\n";
     assert_eq!((member.code, member.err.as_str()), (Some(1), expected));
 }
+
+#[tokio::test]
+async fn a_missing_namespace_is_reported_before_its_objects() {
+    let fleet = Fleet::start(&["m1"]).await;
+    for line in [
+        "get cm c -o name",
+        "describe cm c",
+        "describe cm/c",
+        "label cm c a=b",
+        "annotate cm c a=b",
+        "patch cm c -p {}",
+        "edit cm c",
+        "rollout status deploy/c",
+        "rollout restart deploy/c",
+        "attach c",
+        "wait cm/c --for=condition=Ready",
+    ] {
+        let words: Vec<&str> = line.split(' ').chain(["-n", "nosuch"]).collect();
+        let ran = fleet.karmadactl(&words).await;
+        assert!(ran.err.ends_with("namespaces \"nosuch\" not found\n"), "{line}: {}", ran.err);
+    }
+    // An object of a namespace that does not exist is deleted.
+    let waited = fleet.karmadactl(&["wait", "cm/c", "--for=delete", "-n", "nosuch"]).await;
+    assert_eq!(waited.ok(), "configmap/c condition met\n");
+}

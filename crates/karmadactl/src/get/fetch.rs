@@ -1,6 +1,5 @@
 //! Reads the targets from one server: as Tables, or as whole objects.
 
-use apimachinery::url::segment;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DiscoveredResource, Discovery, ListOptions};
 use serde_json::{Value, json};
@@ -9,6 +8,7 @@ use super::targets::{self, Target};
 use super::{Options, Output};
 use crate::answers;
 use crate::error::Error;
+use crate::requests;
 use crate::servers::{Server, reason};
 
 const JSON: &str = "application/json";
@@ -132,26 +132,12 @@ async fn named(
             Ok(document) => documents.push(document),
             Err(error) if error.is_not_found() && options.ignore_not_found => {}
             Err(error) => {
-                let error = match key.namespace() {
-                    Some(namespace) if error.is_not_found() => {
-                        missing(&server.client, namespace).await.unwrap_or(error)
-                    }
-                    _ => error,
-                };
+                let error = requests::absent(&server.client, &key, error).await;
                 answer.failures.push(server.error(reason(&error)));
             }
         }
     }
     answer.found.push(Found { resource: resource.clone(), named: true, documents });
-}
-
-/// kubectl's error for a namespace that does not exist; `None` if it exists or cannot be read.
-async fn missing(client: &Client, namespace: &str) -> Option<client::Error> {
-    if namespace == "default" {
-        return None;
-    }
-    let path = format!("/api/v1/namespaces/{}", segment(namespace));
-    client.document(&path, JSON).await.err().filter(client::Error::is_not_found)
 }
 
 pub fn list_options(options: &Options) -> ListOptions {

@@ -92,7 +92,7 @@ impl Item {
     pub async fn live(&self, context: &Context, client: &Client) -> Result<Value, client::Error> {
         match (&self.object, self.source.is_empty()) {
             (Some(object), true) => Ok(object.clone()),
-            _ => requests::get(context, client, &self.resource, &self.key, None).await,
+            _ => requests::get_named(context, client, &self.resource, &self.key, None).await,
         }
     }
 }

@@ -61,7 +61,7 @@ async fn one(
     item: &Item,
     (change, dry_run): (Change, DryRun),
 ) -> Result<Value, Error> {
-    let before = requests::get(context, control, &item.resource, &item.key, None).await;
+    let before = requests::get_named(context, control, &item.resource, &item.key, None).await;
     let before = before.map_err(Error::client(format!("get {}", item.shown())))?;
     // Whole seconds, as kubectl writes it.
     let now = World::system().now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -24,7 +24,7 @@ pub async fn named(context: &Context, client: &Client, namespace: &str, named: &
     let (type_, name) = named.split_once('/').unwrap_or(("pods", named));
     if matches!(type_, "pod" | "pods" | "po") {
         let key = ObjectKey::namespaced(namespace, name);
-        let pod = requests::get(context, client, &resource(), &key, None).await;
+        let pod = requests::get_named(context, client, &resource(), &key, None).await;
         return pod.map(|pod| vec![pod]).map_err(Error::client(format!("get pod {name}")));
     }
     match selection(context, client, namespace, named).await? {
@@ -51,7 +51,7 @@ pub async fn selection(
     let found = targets::resolve(type_, &discovery.resources);
     let Some(known) = found.first() else { return Err(objects::unknown_type(type_)) };
     let key = ObjectKey::namespaced(namespace, name);
-    let owner = requests::get(context, client, &known.resource, &key, None).await;
+    let owner = requests::get_named(context, client, &known.resource, &key, None).await;
     let owner = owner.map_err(Error::client(format!("get {named}")))?;
     let Some(selector) = selector(&owner) else {
         let kind = &known.resource.kind;

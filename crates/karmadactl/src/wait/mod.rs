@@ -4,6 +4,7 @@ mod condition;
 
 use std::time::Duration;
 
+use apimachinery::Status;
 use clap::Args;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -15,6 +16,7 @@ use crate::follow;
 use crate::objects::flags::{DryRun, Files, Printing};
 use crate::objects::{self, Found, Item, ObjectSelection};
 use crate::printing::Printer;
+use crate::requests;
 use crate::rollout::state::Goal;
 use crate::rollout::status::{self, Aim};
 use crate::scope::{self, OperationScope};
@@ -207,15 +209,7 @@ async fn wait(
             false => Error::client(format!("watch {}", item.shown()))(error),
         })?;
         if is_first && state.is_none() && !matches!(condition, Condition::Create | Condition::Delete) {
-            let what = item.resource.gvr().group_resource();
-            return Err(match subject.server.is_member() {
-                true => subject.failed(format!("{what} {:?} not found", item.key.name())),
-                false => {
-                    let resource = &item.resource;
-                    let status = apimachinery::Status::not_found(&resource.group, &resource.plural, item.key.name());
-                    Error::Server(Box::new(status))
-                }
-            });
+            return Err(absent(subject).await);
         }
         if is_first {
             uid = state.as_ref().and_then(|it| it["metadata"]["uid"].as_str()).map(str::to_owned);
@@ -228,6 +222,16 @@ async fn wait(
             return Err(Error::message(format!("condition not met for {plural}/{name}{}", subject.place())));
         }
         is_first = false;
+    }
+}
+
+async fn absent(subject: &Subject<'_>) -> Error {
+    let (client, item) = (&subject.server.client, &subject.item);
+    let status = Status::not_found(&item.resource.group, &item.resource.plural, item.key.name());
+    let error = requests::absent(client, &item.key, status.into()).await;
+    match subject.server.is_member() {
+        true => subject.failed(servers::reason(&error)),
+        false => Error::client(format!("get {}", item.shown()))(error),
     }
 }
 
