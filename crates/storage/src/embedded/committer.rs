@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::checksum::lease_digest;
 use super::connection;
 use super::database::{self, Fault};
+use super::full::Full;
 use super::mark::Mark;
 use super::recent::Recent;
 use super::schema::Number;
@@ -61,6 +62,7 @@ pub(super) struct Queue {
     running: bool,
     /// The reason for which further requests are refused.
     refuses: Option<Error>,
+    full: Full,
 }
 
 /// The state of the writing side, owned by the task that processes the queue.
@@ -140,9 +142,15 @@ impl Inner {
     /// After a failed sync the content of the disk is unknown, and a later success would prove nothing: writes are
     /// refused until the file is reopened, and thereby recovered.
     fn stop_on_failure(&self, error: &Error) {
-        if matches!(error, Error::Failed(_)) {
-            tracing::error!(err = %error, "Store refuses writes until the process is restarted");
-            self.refuse(error.clone());
+        match error {
+            Error::Failed(_) => {
+                tracing::error!(err = %error, "Store refuses writes until the process is restarted");
+                self.refuse(error.clone());
+            }
+            Error::NoSpace if self.queue.lock().full.is_due(Instant::now()) => {
+                tracing::error!(err = %error, "Store refuses writes until there is space");
+            }
+            _ => {}
         }
     }
 

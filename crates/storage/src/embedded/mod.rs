@@ -15,6 +15,7 @@ mod committer;
 mod connection;
 mod database;
 mod directory;
+mod full;
 mod housekeeping;
 pub mod import;
 pub mod inspect;
