@@ -177,7 +177,7 @@ impl Config {
     }
 }
 
-fn authority(cluster: &Cluster) -> std::result::Result<Option<Vec<u8>>, String> {
+pub(crate) fn authority(cluster: &Cluster) -> std::result::Result<Option<Vec<u8>>, String> {
     pem("certificate-authority", cluster.certificate_authority_data.as_deref(), &cluster.certificate_authority)
 }
 

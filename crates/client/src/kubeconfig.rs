@@ -12,7 +12,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::config::document::{Cluster, Document, DocumentError, User};
-use crate::config::{Config, Names};
+use crate::config::{self, Config, Names};
 use crate::{Client, Error, Result};
 
 /// client-go's message when no kubeconfig is configured anywhere.
@@ -275,7 +275,7 @@ pub struct Connection {
     pub missing: Vec<PathBuf>,
 }
 
-/// The facts about a context of a kubeconfig.
+/// The facts about a context of a kubeconfig. Their debug form omits the credentials.
 #[derive(Clone)]
 pub struct Facts {
     /// `kubeconfig FILE`, or the service account of a pod.
@@ -295,7 +295,6 @@ pub struct Facts {
 }
 
 impl std::fmt::Debug for Facts {
-    /// Omits the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Facts({}, {})", self.place, self.context)
     }
@@ -324,6 +323,11 @@ impl Facts {
     /// Whether the server's certificate is not verified.
     pub fn skips_verification(&self) -> bool {
         self.settings.insecure_skip_tls_verify == Some(true)
+    }
+
+    /// The authorities, in PEM, that the server's certificate is verified with; `None` for those of the machine.
+    pub fn authority(&self) -> Option<Vec<u8>> {
+        config::authority(&self.settings).ok().flatten()
     }
 
     /// The proxy's URL.

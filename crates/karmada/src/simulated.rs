@@ -117,6 +117,7 @@ async fn join_or_move(control: &Client, member: &RunningMember) -> anyhow::Resul
             client: member.client().clone(),
             endpoint: member.url().to_owned(),
             insecure_skip_tls_verify: false,
+            authority: None,
             proxy_url: None,
         };
         join::join(control, &joining, member.name(), &JoinOptions::default()).await?;

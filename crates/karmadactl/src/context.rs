@@ -121,6 +121,7 @@ impl Context {
             client: self.shown(connection.client.clone()),
             endpoint: facts.server().to_owned(),
             insecure_skip_tls_verify: facts.skips_verification(),
+            authority: facts.authority(),
             proxy_url: facts.proxy_url().map(str::to_owned),
         };
         // The first one stays; a command opens one.

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -94,6 +96,8 @@ pub struct Member {
     /// The URL of its API server.
     pub endpoint: String,
     pub insecure_skip_tls_verify: bool,
+    /// The authorities in PEM that the server is verified with; `None` for those of the machine.
+    pub authority: Option<Vec<u8>>,
     pub proxy_url: Option<String>,
 }
 
@@ -115,7 +119,7 @@ pub fn join<'a>(
         if options.dry_run {
             return Ok(());
         }
-        let credentials = prepare_member(&member.client, name, options).await?;
+        let credentials = prepare_member(member, name, options).await?;
         register(control, member, name, &id, &credentials, options).await
     })
 }
@@ -195,8 +199,8 @@ fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -
     }
 }
 
-pub(crate) async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
-    let ns = options.cluster_namespace.as_str();
+pub(crate) async fn prepare_member(joining: &Member, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
+    let (member, ns) = (&joining.client, options.cluster_namespace.as_str());
     let account = format!("karmada-{name}");
     let objects = impersonator_objects(ns).into_iter().chain(account_objects(ns, name, &account));
     for (resource, object) in std::iter::once(namespace(ns)).chain(objects) {
@@ -205,10 +209,27 @@ pub(crate) async fn prepare_member(member: &Client, name: &str, options: &JoinOp
     let impersonator = impersonator_secret(member, ns, name).await?;
     let cluster = account_secret(member, ns, name).await?;
     Ok(Credentials {
-        ca_bundle: text(&cluster["data"]["ca.crt"]),
+        ca_bundle: bundle(text(&cluster["data"]["ca.crt"]), joining.authority.as_deref()),
         token: text(&cluster["data"]["token"]),
         impersonator_token: text(&impersonator["data"]["token"]),
     })
+}
+
+/// The member's own authority, and the one its kubeconfig trusts if that is another: a load balancer before the member
+/// has a certificate of its own. Both forms of `own` and of the result are base64.
+fn bundle(own: String, trusted: Option<&[u8]>) -> String {
+    let Some(trusted) = trusted.map(<[u8]>::trim_ascii).filter(|it| !it.is_empty()) else { return own };
+    let Ok(mut pem) = BASE64_STANDARD.decode(&own) else { return own };
+    if pem.windows(trusted.len()).any(|part| part == trusted) {
+        return own;
+    }
+    pem.truncate(pem.trim_ascii_end().len());
+    if !pem.is_empty() {
+        pem.push(b'\n');
+    }
+    pem.extend_from_slice(trusted);
+    pem.push(b'\n');
+    BASE64_STANDARD.encode(pem)
 }
 
 /// The filled secret of the account that may do everything.
@@ -409,6 +430,20 @@ pub(crate) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bundle_has_each_authority_once() {
+        let encoded = |text: &str| BASE64_STANDARD.encode(text);
+        for (own, trusted, expected) in [
+            ("A\n", None, "A\n"),
+            ("A\n", Some(" \n"), "A\n"),
+            ("A\nB\n", Some("\nA\n"), "A\nB\n"),
+            ("A\n\n", Some("B"), "A\nB\n"),
+            ("", Some("B\n"), "B\n"),
+        ] {
+            assert_eq!(bundle(encoded(own), trusted.map(str::as_bytes)), encoded(expected), "{own:?} {trusted:?}");
+        }
+    }
 
     #[test]
     fn which_clusters_are_registered() {

@@ -30,7 +30,7 @@ pub fn renew<'a>(
                  changed. To replace it, first run: karmadactl unjoin {name}"
             )));
         }
-        let credentials = prepare_member(&member.client, name, options).await?;
+        let credentials = prepare_member(member, name, options).await?;
         let object = cluster_object(member, name, &id, options);
         put_secrets(control, &options.cluster_namespace, name, &credentials, &object["spec"]).await?;
         let (key, patch) = (ObjectKey::cluster(name), patch(cluster, &object["spec"]));

@@ -331,6 +331,7 @@ fn member(kubeconfig: &str) -> Result<Member, String> {
         client: Client::from_endpoint(&endpoint).map_err(|error| error.to_string())?,
         endpoint: endpoint.server,
         insecure_skip_tls_verify: endpoint.insecure,
+        authority: endpoint.ca_bundle,
         proxy_url: endpoint.proxy_url,
     })
 }

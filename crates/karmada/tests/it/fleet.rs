@@ -106,6 +106,7 @@ impl Fleet {
             client: member.client().clone(),
             endpoint: member.url().to_owned(),
             insecure_skip_tls_verify: false,
+            authority: None,
             proxy_url: None,
         };
         karmadactl::join::join(self.plane.client(), &joining, member.name(), &JoinOptions::default())

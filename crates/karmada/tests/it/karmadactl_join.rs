@@ -1,10 +1,14 @@
 //! `karmadactl join` and `unjoin` as commands, with a member on its own socket.
 
 use apimachinery::{ApiResource, ObjectKey};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use pki::authority::Authority;
 use serde_json::{Value, json};
+use world::World;
 
 use crate::fleet::{Fleet, Ran, until};
 
@@ -332,6 +336,29 @@ async fn a_control_plane_does_not_join_itself() {
     assert_eq!(left.ok(), "");
     there(control, &namespaces(), ObjectKey::cluster(NS)).await;
     assert_eq!(find(control, &secrets(), ObjectKey::namespaced(NS, "karmada-itself")).await, None);
+}
+
+/// A load balancer before a member has a certificate of another authority than the member's own.
+#[tokio::test]
+async fn the_authority_of_the_kubeconfig_is_trusted_beside_the_members_own() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    let (balancer, _) = Authority::generate("balancer", &World::system()).expect("an authority");
+    let text = std::fs::read_to_string(member.kubeconfig()).expect("a kubeconfig");
+    let (before, rest) = text.split_once("certificate-authority-data: ").expect("an authority");
+    let (own, after) = rest.split_once('\n').expect("a line");
+    let own = BASE64_STANDARD.decode(own.trim_matches('"')).expect("base64");
+    let both = [own.as_slice(), balancer.certificate().as_bytes()].concat();
+    let config = member.kubeconfig().with_file_name("balanced.config");
+    let balanced = format!("{before}certificate-authority-data: {}\n{after}", BASE64_STANDARD.encode(&both));
+    std::fs::write(&config, balanced).expect("written");
+    let joined = fleet.karmadactl(&["join", "member1", "--cluster-kubeconfig", config.to_str().expect("text")]).await;
+    assert_eq!(joined.ok(), "cluster(member1) is joined successfully\n");
+    let secret = there(fleet.plane.client(), &secrets(), ObjectKey::namespaced(NS, "member1")).await;
+    let stored = BASE64_STANDARD.decode(secret["data"]["caBundle"].as_str().expect("a bundle")).expect("base64");
+    let stored = String::from_utf8(stored).expect("PEM");
+    assert!(stored.contains(balancer.certificate().trim()), "{stored}");
+    assert!(stored.contains(String::from_utf8(own).expect("PEM").trim()), "{stored}");
 }
 
 /// Another control plane may have joined the cluster by the same name, so they are named and not deleted.

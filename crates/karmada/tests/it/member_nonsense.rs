@@ -92,6 +92,7 @@ async fn nonsense_deletes_nothing_and_passes() {
         client: member.client().clone(),
         endpoint: front.url.clone(),
         insecure_skip_tls_verify: false,
+        authority: None,
         proxy_url: None,
     };
     join(plane, &joining, "m9", &JoinOptions::default()).await.expect("the member joins");
