@@ -25,7 +25,7 @@ use super::operation::OperationArgs;
 use super::overload::OverloadArgs;
 use super::print;
 use super::service_accounts::ServiceAccountArgs;
-use super::settings::{admission, estimators, settings};
+use super::settings::{admission, settings};
 use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
@@ -434,7 +434,7 @@ impl UpArgs {
             settings,
             scheduler: components::scheduler_options(flags)?,
             switches: components::switches(flags),
-            estimators: estimators(flags)?,
+            estimators: components::enabled_estimators(flags)?,
             descheduler: if self.descheduler { Some(components::descheduler_options(flags)?) } else { None },
             cluster_api: components::cluster_api(flags)?,
             election,

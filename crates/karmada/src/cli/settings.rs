@@ -32,8 +32,8 @@ pub(super) fn admission(flags: &FlagValues<'_>) -> anyhow::Result<karmada_api::a
 pub(super) fn settings(flags: &FlagValues<'_>) -> anyhow::Result<controllers::Settings> {
     let period = positive(flags, "cluster-monitor-period")?;
     let graces = controllers::Graces {
-        usual: seconds(flags, "cluster-monitor-grace-period")?,
-        startup: seconds(flags, "cluster-startup-grace-period")?,
+        usual: grace(flags, "cluster-monitor-grace-period")?,
+        startup: grace(flags, "cluster-startup-grace-period")?,
     };
     Ok(controllers::Settings {
         skip: Skip::parse(flags.text("skipped-propagating-apis"), &flags.list("skipped-propagating-namespaces"))?,
@@ -143,17 +143,17 @@ fn seconds(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<i64> {
     i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
 }
 
+/// In whole seconds, rounded up: without grace every cluster is silent.
+fn grace(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<i64> {
+    positive(flags, name)?;
+    seconds(flags, name).map(|seconds| seconds.max(1))
+}
+
 /// A period: something is done that often.
 fn positive(flags: &FlagValues<'_>, name: &str) -> anyhow::Result<Duration> {
     let period = flags.duration(name)?;
     anyhow::ensure!(!period.is_zero(), "--{name} must be greater than 0");
     Ok(period)
-}
-
-/// `--enable-scheduler-estimator`: members that this process follows are estimated directly, all others over gRPC.
-pub(super) fn estimators(flags: &FlagValues<'_>) -> anyhow::Result<Option<estimator::Settings>> {
-    let enabled = flags.is_true("enable-scheduler-estimator")?;
-    if enabled { components::estimator_settings(flags).map(Some) } else { Ok(None) }
 }
 
 pub(super) fn webhook_options(flags: &FlagValues<'_>) -> anyhow::Result<webhook::Options> {

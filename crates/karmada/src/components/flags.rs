@@ -80,8 +80,16 @@ pub fn descheduler_options(flags: &FlagValues<'_>) -> anyhow::Result<Descheduler
     })
 }
 
+/// The connection settings of estimators with `--enable-scheduler-estimator`.
+pub fn enabled_estimators(flags: &FlagValues<'_>) -> anyhow::Result<Option<Settings>> {
+    // Invalid values are refused, as by upstream, while no estimator is used.
+    flags.duration("scheduler-estimator-timeout")?;
+    flags.parsed::<u16>("scheduler-estimator-port")?;
+    flags.is_true("enable-scheduler-estimator")?.then(|| estimator_settings(flags)).transpose()
+}
+
 /// The connection settings of estimators.
-pub fn estimator_settings(flags: &FlagValues<'_>) -> anyhow::Result<Settings> {
+pub(super) fn estimator_settings(flags: &FlagValues<'_>) -> anyhow::Result<Settings> {
     let prefixed = |name: &str| flags.text(&format!("scheduler-estimator-{name}")).to_owned();
     let insecure = flags.is_true("insecure-skip-estimator-verify")?;
     let (certificate, key) =

@@ -29,7 +29,7 @@ use crate::probes::{BoundProbes, Probes};
 
 pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
-pub use flags::{addresses, descheduler_options, estimator_settings, evicts_by_taints, scheduler_options, switches};
+pub use flags::{addresses, descheduler_options, enabled_estimators, evicts_by_taints, scheduler_options, switches};
 pub use measuring::metrics_adapter;
 pub use reconciling::{cluster_api, controller_manager};
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};

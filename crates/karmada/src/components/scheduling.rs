@@ -7,7 +7,9 @@ use anyhow::Context as _;
 use controller_runtime::InformerSet;
 use estimator::{Connections, Estimators, MemberEstimator, Settings};
 
-use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
+use super::flags::{
+    descheduler_options, enabled_estimators, estimator_settings, estimator_tls, scheduler_options, switches,
+};
 use super::{ComponentContext, StartedComponent, run};
 use crate::flags::FlagValues;
 use crate::sockets::Bound;
@@ -21,7 +23,7 @@ fn estimators(around: &ComponentContext, settings: Settings) -> anyhow::Result<E
 
 pub async fn scheduler(flags: &FlagValues<'_>) -> anyhow::Result<()> {
     let mut options = scheduler_options(flags)?;
-    let settings = if flags.is_true("enable-scheduler-estimator")? { Some(estimator_settings(flags)?) } else { None };
+    let settings = enabled_estimators(flags)?;
     let lease = flags.text("leader-elect-resource-name");
     run("karmada-scheduler", flags, Some(lease), async move |around| {
         options.metrics = around.registry.clone();

@@ -362,7 +362,10 @@ fn missing_flags_are_named() {
             &["scheduler", "--rate-limiter-qps=-1", "--feature-gates=PriorityBasedScheduling=false"],
             "--rate-limiter-qps",
         ),
-        (&["scheduler", "--scheduler-estimator-port=65536", "--enable-scheduler-estimator"], "65536"),
+        (&["scheduler", "--scheduler-estimator-port=65536"], "65536"),
+        (&["scheduler", "--scheduler-estimator-timeout=-1s"], "--scheduler-estimator-timeout must not be negative"),
+        (&["controller-manager", "--cluster-monitor-grace-period=0"], "--cluster-monitor-grace-period must be greater"),
+        (&["controller-manager", "--cluster-startup-grace-period=0"], "--cluster-startup-grace-period must be greater"),
         (
             &[
                 "descheduler",
