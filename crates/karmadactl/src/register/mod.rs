@@ -260,11 +260,18 @@ impl Registering<'_> {
     async fn discover(&self, pins: &[String]) -> Result<Described, Error> {
         let world = world::World::system();
         let deadline = tokio::time::Instant::now() + self.timeout;
+        let mut reported = String::new();
         loop {
             let why = match discovery::discover(self.context, self.server, &self.args.token, pins).await {
                 Ok(described) => return Ok(described),
                 Err(Failed::Final(why)) => why,
-                Err(Failed::Retry(_)) if tokio::time::Instant::now() < deadline => {
+                Err(Failed::Retry(why)) if tokio::time::Instant::now() < deadline => {
+                    // Minutes may pass until the end: a wrong address or token shows at once.
+                    if why != reported {
+                        let limit = &self.args.discovery_timeout;
+                        self.context.log(&format!("Retrying for up to {limit}: {why}\n"));
+                        reported = why;
+                    }
                     let jitter = 1.0 + 0.3 * world.random_fraction();
                     tokio::time::sleep(DISCOVERY_POLL.mul_f64(jitter).min(self.timeout)).await;
                     continue;
