@@ -106,7 +106,13 @@ impl ServerCertVerifier for Verifier {
         let bundle = self.bundle();
         let verified = bundle.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         if verified.is_ok() || !bundle.trusted.iter().any(|trusted| trusted == end_entity) {
-            return verified;
+            // The reason is that it is not trusted, not that it is an authority.
+            return verified.map_err(|error| match error {
+                Error::InvalidCertificate(CertificateError::Other(_)) if is_own_authority(end_entity) => {
+                    CertificateError::UnknownIssuer.into()
+                }
+                error => error,
+            });
         }
         rustls::client::verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
         is_current(end_entity, now)?;
@@ -134,6 +140,11 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.bundle().chains.supported_verify_schemes()
     }
+}
+
+fn is_own_authority(certificate: &CertificateDer<'_>) -> bool {
+    let parsed = x509_parser::parse_x509_certificate(certificate);
+    parsed.is_ok_and(|(_, it)| it.is_ca() && it.issuer() == it.subject())
 }
 
 fn is_current(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
@@ -181,7 +192,7 @@ mod tests {
             (&trusted, "hook.example", 20_000, Some("certificate not valid yet")),
             (&trusted, "hook.example", 21_000, Some("certificate expired")),
             // Another self-signed certificate of the same name is not trusted.
-            (&own_authority("hook.example"), "hook.example", in_2026, Some("invalid peer certificate")),
+            (&own_authority("hook.example"), "hook.example", in_2026, Some("UnknownIssuer")),
         ] {
             let server = ServerName::try_from(name).expect("a name");
             let answer = verifier.verify_server_cert(certificate, &[], &server, &[], day(time));
