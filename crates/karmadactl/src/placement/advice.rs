@@ -251,9 +251,8 @@ fn of_rejections(live: &Live, rows: &[Row], report: Option<&Report>) -> Vec<Stri
 }
 
 fn not_ready(names: &[&str]) -> Option<String> {
-    let first = names.first()?;
-    let all = names.join(", ");
-    Some(format!("see why {all} does not answer: kubectl describe cluster {first}"))
+    // The Cluster has no reason; `doctor` calls the member.
+    (!names.is_empty()).then(|| format!("see why {} does not answer: karmadactl doctor", names.join(", ")))
 }
 
 /// The problems in the workload's target clusters.

@@ -190,7 +190,7 @@ fn states_and_next_steps() {
         ("another taint", fixture().binding(no_fit()).cluster(0, taint("gpu", "only")).works(vec![]),
             &["its taint gpu=only:NoSchedule is not tolerated by the policy", "Next:      tolerate the taints of m1"]),
         ("not ready", fixture().binding(no_fit()).cluster(0, away.clone()).cluster(0, taint("cluster.karmada.io/not-ready", "")).works(vec![]),
-            &["the cluster is not ready: cluster is not reachable (ClusterNotReachable)", "Next:      see why m1 does not answer: kubectl describe cluster m1"]),
+            &["the cluster is not ready: cluster is not reachable (ClusterNotReachable)", "Next:      see why m1 does not answer: karmadactl doctor"]),
         ("not served", fixture().binding(no_fit()).cluster(0, json!({"status": {"apiEnablements": []}})).works(vec![]),
             &["it does not serve apps/v1 Deployment", "Next:      make apps/v1 Deployment available in m1"]),
         ("no room", fixture().binding(failed("Unschedulable", "failed to assign replicas: failed to scale up: Clusters available replicas 10 are not enough to schedule.")).binding(json!({"spec": {"replicas": 20}})).works(vec![]),
