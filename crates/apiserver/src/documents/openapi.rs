@@ -301,8 +301,9 @@ pub(crate) fn definition_name(info: &ResourceInfo) -> String {
 
 fn schema_of(info: &ResourceInfo, source: Source<'_>) -> Option<Option<Value>> {
     let mut definition = source(&definition_name(info)).filter(|_| info.custom)?.to_value().ok()?;
-    let versions = definition["spec"]["versions"].as_array_mut()?;
-    let version = versions.iter_mut().find(|version| version["name"] == *info.resource.version)?;
+    let versions = definition.pointer_mut("/spec/versions")?.as_array_mut()?;
+    let version =
+        versions.iter_mut().find(|version| version.get("name").is_some_and(|name| *name == *info.resource.version))?;
     Some(version.pointer_mut("/schema/openAPIV3Schema").map(Value::take))
 }
 

@@ -9,7 +9,7 @@ use apimachinery::{Object, Status};
 use crate::cache::snapshot::Snapshot;
 use crate::conversion::{self, Conversions};
 
-/// Objects whose conversion a webhook is asked for at once.
+/// Objects in one request to a conversion webhook.
 const REVIEWED_AT_ONCE: usize = 500;
 
 pub(super) struct Filter {

@@ -231,17 +231,8 @@ impl Watcher {
     }
 
     async fn next(&mut self) -> Option<WatchEvent> {
-        while let Some(object) = self.initial.get(self.begun) {
-            self.begun += 1;
-            if self.filter.is_converted() {
-                let event = Event { revision: 0, current: Some(Arc::clone(object)), previous: None };
-                if let Some(change) = self.translate_converted(event).await {
-                    return Some(self.serve(change).await);
-                }
-            } else if self.accepts(object) {
-                let object = Arc::clone(object);
-                return Some(self.serve(Ok((object, WatchEvent::Added, Sharing::Shared))).await);
-            }
+        if let Some(change) = self.next_initial().await {
+            return Some(self.serve(change).await);
         }
         if self.begun > 0 {
             (self.initial, self.begun) = Default::default();
@@ -306,6 +297,24 @@ impl Watcher {
                 return Some(self.serve(change).await);
             }
         }
+    }
+
+    /// The next selected object of the initial state.
+    async fn next_initial(&mut self) -> Option<Translated> {
+        while let Some(object) = self.initial.get(self.begun) {
+            let object = Arc::clone(object);
+            self.begun += 1;
+            if self.filter.is_converted() {
+                let event = Event { revision: 0, current: Some(object), previous: None };
+                let change = self.translate_converted(event).await;
+                if change.is_some() {
+                    return change;
+                }
+            } else if self.accepts(&object) {
+                return Some(Ok((object, WatchEvent::Added, Sharing::Shared)));
+            }
+        }
+        None
     }
 
     /// The event of a change for this watcher: an object may start or stop matching its selectors.
