@@ -76,7 +76,7 @@ pub fn read(program: &str, args: Vec<OsString>) -> Request {
         name = format!("{name} {}", below.get_name());
         depth += 1;
     }
-    let args = dashed(args, &tree, command);
+    let args = without_empty(dashed(args, &tree, command));
     match tree.clone().try_get_matches_from(&args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Request::Execute { name, cli: Box::new(cli) },
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Request::Print(help::command(program, &name, command)),
@@ -149,6 +149,24 @@ pub fn command_first(mut args: Vec<OsString>, tree: &clap::Command) -> Vec<OsStr
         args[1..=at].rotate_right(1);
     }
     args
+}
+
+/// Removes flags with an empty value whose absence means the same, as scripts with unset variables have them.
+pub fn without_empty(args: Vec<OsString>) -> Vec<OsString> {
+    let is_one = |name: &str| matches!(name, "-n" | "--namespace" | "--kubeconfig");
+    let end = args.iter().position(|word| word == "--").unwrap_or(args.len());
+    let mut kept = Vec::with_capacity(args.len());
+    let mut words = args.into_iter().enumerate().peekable();
+    while let Some((at, word)) = words.next() {
+        let text = word.to_str().filter(|_| at < end).unwrap_or_default();
+        if is_one(text) && words.next_if(|(_, value)| value.is_empty()).is_some() {
+            continue;
+        }
+        if !text.strip_suffix('=').is_some_and(is_one) {
+            kept.push(word);
+        }
+    }
+    kept
 }
 
 /// Writes the names of known flags with `-` for `_`, which upstream accepts. Values do not change.

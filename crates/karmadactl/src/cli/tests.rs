@@ -3,7 +3,7 @@ use expect_test::{Expect, expect};
 mod flags;
 mod global_flags;
 
-use super::line::{command_first, find};
+use super::line::{command_first, find, without_empty};
 use super::*;
 
 fn words(line: &str) -> Vec<OsString> {
@@ -441,4 +441,17 @@ fn completion_scripts_call_the_program() {
         let refused = completion::script("karmadactl", &arguments(input));
         assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(expected));
     }
+}
+
+#[test]
+fn empty_flags_are_absent() {
+    let check = |words: &[&str], expected: &[&str]| {
+        let found = without_empty(words.iter().map(Into::into).collect());
+        assert_eq!(found, expected.iter().map(OsString::from).collect::<Vec<_>>());
+    };
+    check(&["get", "-n", "", "pods", "--kubeconfig", ""], &["get", "pods"]);
+    check(&["get", "--namespace=", "pods", "--kubeconfig=", "-n="], &["get", "pods"]);
+    check(&["get", "-n", "a", "-l", "", "--namespace=b"], &["get", "-n", "a", "-l", "", "--namespace=b"]);
+    check(&["get", "--namespace"], &["get", "--namespace"]);
+    check(&["exec", "p", "--", "-n", ""], &["exec", "p", "--", "-n", ""]);
 }
