@@ -22,6 +22,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use controller_runtime::LeaderElection;
+use futures::future::LocalBoxFuture;
 use karmadactl::version;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use world::World;
@@ -138,8 +139,8 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-/// Runs a command with logging, once its flags are accepted.
-fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+/// Runs a command with logging, once its flags are accepted. The runtime is compiled for this one kind of future.
+fn run_logged(command: &str, running: LocalBoxFuture<'_, anyhow::Result<()>>) -> anyhow::Result<()> {
     let build = version::Build::this();
     tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
     allow_open_files();
@@ -180,56 +181,60 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
         }
         Command::Store(args) => store::run(args, &world),
         Command::Certs(args) => certs::run(args, &world),
-        Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
+        Command::Demo(args) => run_logged(name, Box::pin(demo::run(&args.options(), &world, ended()))),
         Command::Up(args) => {
             let flags = read(of_command, "up")?;
-            run_logged(name, up(args.options(&flags, &world)?))
+            run_logged(name, Box::pin(up(args.options(&flags, &world)?)))
         }
         Command::ControllerManager(args) => {
             let flags = read(of_command, "controller-manager")?;
             let allow_http_endpoints = args.endpoints.allow_http_member_endpoints;
             let mut settings = controllers::Settings { allow_http_endpoints, ..settings(&flags)? };
             args.failover.set(&mut settings);
-            run_logged(name, components::controller_manager(&flags, settings))
+            run_logged(name, Box::pin(components::controller_manager(&flags, settings)))
         }
         Command::Agent(args) => {
             let flags = read(of_command, "agent")?;
             let settings = agent_settings(&flags)?;
-            run_logged(name, components::agent(&flags, settings, args.enable_tunnel))
+            run_logged(name, Box::pin(components::agent(&flags, settings, args.enable_tunnel)))
         }
         Command::MetricsAdapter(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
             let flags = read(of_command, "metrics-adapter")?;
-            run_logged(name, components::metrics_adapter(&flags, args.data_dir, allow_http))
+            run_logged(name, Box::pin(components::metrics_adapter(&flags, args.data_dir, allow_http)))
         }
         Command::AggregatedApiserver(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
             let flags = read(of_command, "aggregated-apiserver")?;
-            run_logged(name, components::aggregated_apiserver(&flags, args.data_dir, allow_http))
+            run_logged(name, Box::pin(components::aggregated_apiserver(&flags, args.data_dir, allow_http)))
         }
         Command::Search(args) => {
             let allow_http = args.endpoints.allow_http_member_endpoints;
             let flags = read(of_command, "search")?;
-            run_logged(name, components::search(&flags, args.data_dir, allow_http))
+            run_logged(name, Box::pin(components::search(&flags, args.data_dir, allow_http)))
         }
         Command::Webhook(args) => {
             let flags = read(of_command, "webhook")?;
-            if args.print_configurations { args.print(&flags) } else { run_logged(name, serve_webhook(&flags)) }
+            if args.print_configurations {
+                args.print(&flags)
+            } else {
+                run_logged(name, Box::pin(serve_webhook(&flags)))
+            }
         }
         Command::Scheduler => {
             let flags = read(of_command, "scheduler")?;
-            run_logged(name, components::scheduler(&flags))
+            run_logged(name, Box::pin(components::scheduler(&flags)))
         }
         Command::SchedulerEstimator => {
             let flags = read(of_command, "scheduler-estimator")?;
-            run_logged(name, components::scheduler_estimator(&flags))
+            run_logged(name, Box::pin(components::scheduler_estimator(&flags)))
         }
         Command::Descheduler => {
             let flags = read(of_command, "descheduler")?;
-            run_logged(name, components::descheduler(&flags))
+            run_logged(name, Box::pin(components::descheduler(&flags)))
         }
-        Command::Apiserver(args) => run_logged(name, serve(args.options(&world)?)),
-        Command::Member(args) => run_logged(name, member(args.options(&world)?)),
+        Command::Apiserver(args) => run_logged(name, Box::pin(serve(args.options(&world)?))),
+        Command::Member(args) => run_logged(name, Box::pin(member(args.options(&world)?))),
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use futures::future::LocalBoxFuture;
 use world::World;
 
 #[derive(Args)]
@@ -48,16 +49,17 @@ pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {
     match args.command {
         StoreCommand::Stats(args) => stats::run(&args),
         StoreCommand::Verify(args) => verify::run(&args),
-        StoreCommand::Backup(args) => runtime()?.block_on(backup::run(&args, world)),
-        StoreCommand::Adopt(args) => runtime()?.block_on(adopt::run(&args, world)),
-        StoreCommand::Copy(args) => runtime()?.block_on(copy::run(&args, world)),
+        StoreCommand::Backup(args) => run_async(Box::pin(backup::run(&args, world))),
+        StoreCommand::Adopt(args) => run_async(Box::pin(adopt::run(&args, world))),
+        StoreCommand::Copy(args) => run_async(Box::pin(copy::run(&args, world))),
         StoreCommand::Restore(args) => restore::run(&args, world),
     }
 }
 
-fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+/// Runs a command on a runtime of its own, which is compiled for this one kind of future.
+fn run_async(running: LocalBoxFuture<'_, anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.context("starting the runtime")
+    runtime.context("starting the runtime")?.block_on(running)
 }
 
 /// Progress on standard error; on a terminal only.
