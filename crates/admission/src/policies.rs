@@ -201,10 +201,10 @@ impl<'s> Run<'_, 's, '_> {
                     continue;
                 }
             };
-            let documents = match &converted {
-                Some(documents) => documents,
+            let (documents, namespace) = match &converted {
+                Some(converted) => converted,
                 None => match documents(self.request, self.served, self.facts, version, Phase::Validation).await {
-                    Ok(documents) => &*converted.insert(documents),
+                    Ok(documents) => &*converted.insert((documents, self.namespace()?)),
                     Err(status) => {
                         let why = format!("failed to convert object version: {}", status.message);
                         verdicts.misconfigured(policy, Some(binding), &why);
@@ -212,7 +212,6 @@ impl<'s> Run<'_, 's, '_> {
                     }
                 },
             };
-            let namespace = self.namespace()?;
             for (number, params) in params.iter().enumerate() {
                 let params = match self.param(number, params.as_deref(), kind).await {
                     Ok(params) => params,

@@ -149,6 +149,15 @@ pub enum Unpatched {
     Inapplicable(Status),
 }
 
+impl Unpatched {
+    fn into_message(self) -> String {
+        match self {
+            Self::Undecodable(why) => why,
+            Self::Inapplicable(status) => status.message,
+        }
+    }
+}
+
 /// The object after a patch; `None` if there is no patch, or one without operations.
 ///
 /// # Errors
@@ -187,10 +196,7 @@ pub fn decided(body: &[u8], uid: &str, object: Option<&Value>) -> Result<Option<
     if let Some(refusal) = verdict.refusal {
         return Err(refusal.message);
     }
-    patched("webhook", object, &verdict.patch).map_err(|failure| match failure {
-        Unpatched::Undecodable(why) => why,
-        Unpatched::Inapplicable(status) => status.message,
-    })
+    patched("webhook", object, &verdict.patch).map_err(Unpatched::into_message)
 }
 
 #[cfg(test)]
@@ -294,10 +300,7 @@ mod tests {
     fn patches() {
         let object = json!({"a": 1});
         let apply = |object: Option<&Value>, patch: &str| {
-            patched("w", object, patch.as_bytes()).map_err(|failure| match failure {
-                Unpatched::Undecodable(why) => why,
-                Unpatched::Inapplicable(status) => status.message,
-            })
+            patched("w", object, patch.as_bytes()).map_err(Unpatched::into_message)
         };
         assert_eq!(apply(Some(&object), "[]"), Ok(None));
         let add = r#"[{"op":"add","path":"/b","value":2}]"#;
