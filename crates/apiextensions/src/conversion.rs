@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use apimachinery::field::Path;
-use apimachinery::go_json::{self, go_type};
-use apimachinery::names;
+use apimachinery::go_json::go_type;
+use apimachinery::{names, yaml};
 use serde_json::{Map, Value, json};
 
 use crate::definition::CustomResourceDefinition;
@@ -127,7 +127,7 @@ impl Review<'_> {
         }
         match response["convertedObjects"].take() {
             Value::Array(mut objects) => {
-                objects.iter_mut().for_each(read_numbers);
+                objects.iter_mut().for_each(yaml::whole_floats);
                 Ok(objects)
             }
             _ => Ok(Vec::new()),
@@ -154,20 +154,6 @@ impl Review<'_> {
             false => format!("conversion webhook for {subject} returned invalid metadata: {why}"),
         })?;
         Ok(converted)
-    }
-}
-
-/// Whole numbers with a fraction (`1.0`) become integers, as in every other request: Go's clients read no others.
-fn read_numbers(value: &mut Value) {
-    match value {
-        Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(go_json::whole) {
-                *number = whole;
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(read_numbers),
-        Value::Object(map) => map.values_mut().for_each(read_numbers),
-        _ => {}
     }
 }
 
