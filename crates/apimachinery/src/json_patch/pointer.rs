@@ -108,12 +108,9 @@ impl Pointer {
             (Value::Array(items), "-") => items.push(value),
             // One more place than there are items.
             (Value::Array(items), token) => {
-                let at = index(token, items.len() + 1).map_err(|fault| match fault {
-                    Fault::Inside(why) if why.starts_with("strconv") => {
-                        Fault::Inside(format!("value was not a proper array index: '{token}': {why}"))
-                    }
-                    other => other,
-                })?;
+                let number = number(token)
+                    .map_err(|why| Fault::Inside(format!("value was not a proper array index: '{token}': {why}")))?;
+                let at = place(number, items.len() + 1)?;
                 spent.work(items.len() - at)?;
                 items.insert(at, value);
             }
@@ -178,15 +175,23 @@ impl std::fmt::Display for Pointer {
     }
 }
 
-/// The place in an array of so many items that a token means: a number as Go reads it, counted from the end where it is
-/// negative.
+/// The place in an array of so many items that a token means.
 fn index(token: &str, count: usize) -> Result<usize, Fault> {
+    place(number(token).map_err(Fault::Inside)?, count)
+}
+
+/// A number as Go reads it.
+fn number(token: &str) -> Result<i64, String> {
     let digits = token.strip_prefix(['+', '-']).unwrap_or(token);
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    let Some(number) = token.parse::<i64>().ok().filter(|_| is_number) else {
+    token.parse::<i64>().ok().filter(|_| is_number).ok_or_else(|| {
         let why = if is_number { "value out of range" } else { "invalid syntax" };
-        return Err(Fault::Inside(format!("strconv.Atoi: parsing {token:?}: {why}")));
-    };
+        format!("strconv.Atoi: parsing {token:?}: {why}")
+    })
+}
+
+/// The place of a number, which is counted from the end where it is negative.
+fn place(number: i64, count: usize) -> Result<usize, Fault> {
     let at = if number < 0 { number.checked_add_unsigned(count as u64) } else { Some(number) };
     let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < count);
     at.ok_or_else(|| Fault::Inside(format!("Unable to access invalid index: {number}: invalid index referenced")))
