@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::managed_fields::{self, ApplyError, ManagerContext, NO_FIELDS, Owners};
+use apimachinery::managed_fields::{self, ApplyError, ManagerContext, NO_FIELDS, ONE_VERSION, Owners};
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
 use apimachinery::patch::PatchError;
@@ -252,6 +252,7 @@ impl<'s> Run<'_, 's, '_> {
             subresource: "",
             now: Time::new(self.request.now.timestamp()),
             reset_fields: &NO_FIELDS,
+            versions: ONE_VERSION,
         };
         let live = Some((&object, Owners::default()));
         let merged = managed_fields::merge_apart(live, &configuration, &context, true, type_);

@@ -237,6 +237,23 @@ impl Strategy for CustomStrategy {
         Ok(())
     }
 
+    fn type_in(&self, api_version: &str) -> Option<&TypeOf> {
+        let (group, version) = api_version.split_once('/')?;
+        let typed = self.types.get(version).filter(|_| group == self.group)?;
+        Some(&typed.type_)
+    }
+
+    fn convert_for_owners(&self, object: &mut Value, api_version: &str) -> Result<(), String> {
+        let type_ = self.type_in(api_version).ok_or_else(|| format!("there is no version {api_version}"))?;
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        if let Some(converter) = &self.converter {
+            converter.convert(object, version)?;
+        }
+        object["apiVersion"] = Value::from(api_version);
+        pruning::drop_unspecified(object, type_);
+        Ok(())
+    }
+
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
         if let (true, Some(map)) = (self.has_status, object.as_object_mut()) {
             map.remove("status");

@@ -1,8 +1,7 @@
 //! Field ownership: `metadata.managedFields` and server-side apply, with the semantics of structured-merge-diff.
 //!
-//! Documents are compared as trees along their schema; paths become text only in conflicts. Not supported: conversion
-//! to other API versions than the request's. Sets written through another version are used unchanged, which is correct
-//! as long as the versions of a kind share field names.
+//! Documents are compared as trees along their schema; paths become text only in conflicts. Sets that were recorded in
+//! another API version than the request's are compared in that version ([`Versions`]).
 
 mod applied;
 mod apply;
@@ -19,6 +18,7 @@ mod reconcile;
 mod set;
 mod typed;
 mod update;
+mod versions;
 
 #[cfg(test)]
 mod empties;
@@ -26,6 +26,8 @@ mod empties;
 mod model;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod versioned;
 
 use crate::meta::Time;
 
@@ -39,6 +41,7 @@ pub use path::{ParseElementError, PathElement};
 pub use set::{FieldSet, NO_FIELDS, Node, ParseSetError};
 pub use typed::TypedError;
 pub use update::{keep_old_times, track, update};
+pub use versions::{ONE_VERSION, Versions};
 
 /// The manager of a write, its time, and the endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +56,8 @@ pub struct ManagerContext<'a> {
     pub now: Time,
     /// Fields that this endpoint does not write (`status` on the main one), so they get no owner here.
     pub reset_fields: &'a FieldSet,
+    /// The other versions of the kind; [`ONE_VERSION`] if there are none.
+    pub versions: &'a dyn Versions,
 }
 
 /// Fields that belong to the server and are never owned.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::extent::TooLarge;
 use crate::field::ErrorList;
 use crate::gvk::{ApiResource, GroupVersionKind};
+use crate::managed_fields::Versions;
 use crate::schema::TypeOf;
 use crate::{Object, Status, names};
 
@@ -193,6 +194,19 @@ pub trait Strategy: Send + Sync {
         Ok(())
     }
 
+    /// The type of another version of the kind, served or not; `None` if there is no such version.
+    fn type_in(&self, _api_version: &str) -> Option<&TypeOf> {
+        None
+    }
+
+    /// Converts an object of any version of the kind to another version, for its field owners.
+    ///
+    /// # Errors
+    /// The message of a failed conversion.
+    fn convert_for_owners(&self, _object: &mut Value, api_version: &str) -> Result<(), String> {
+        Err(format!("there is no version {api_version}"))
+    }
+
     /// Before a create is validated: drops fields that clients may not set, and sets server-owned fields.
     fn prepare_create(&self, _context: &RequestContext, _object: &mut Value) {}
 
@@ -362,6 +376,18 @@ pub struct Resource {
     pub info: Arc<ResourceInfo>,
     /// The behaviour of its kind.
     pub strategy: Arc<dyn Strategy>,
+}
+
+impl Versions for Resource {
+    fn type_of(&self, api_version: &str) -> Option<&TypeOf> {
+        self.strategy.type_in(api_version)
+    }
+
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Value, String> {
+        let mut object = object.clone();
+        self.strategy.convert_for_owners(&mut object, api_version)?;
+        Ok(object)
+    }
 }
 
 impl std::fmt::Debug for Resource {

@@ -102,6 +102,16 @@ impl Conversions {
 enum Pass {
     Collect(Vec<(Value, String)>),
     Give(VecDeque<Value>),
+    /// A step that converts in several directions, by what it knows.
+    Settle(Settling),
+}
+
+/// The conversions that a step depends on.
+#[derive(Default)]
+struct Settling {
+    /// An object, the version's name, and the result.
+    known: Vec<(Value, String, Result<Value, String>)>,
+    wanted: Vec<(Value, String)>,
 }
 
 thread_local! {
@@ -120,6 +130,15 @@ impl Converter for ByWebhook {
             }
             Some(Pass::Give(results)) => {
                 *object = results.pop_front().ok_or("the object has changed meanwhile")?;
+                Ok(())
+            }
+            Some(Pass::Settle(settling)) => {
+                let known = settling.known.iter().find(|(from, to, _)| to == to_version && from == object);
+                let Some((.., result)) = known else {
+                    settling.wanted.push((object.clone(), to_version.to_owned()));
+                    return Err("it is converted by a webhook".to_owned());
+                };
+                *object = result.clone()?;
                 Ok(())
             }
             None => Err("its conversion webhook cannot be called here".to_owned()),
@@ -183,6 +202,39 @@ impl Hooked {
         let cell = Cell::default();
         kept.push_back((key, Arc::clone(&cell)));
         cell
+    }
+}
+
+/// The outcome of a step that converts objects for the owners of their fields: it is repeated with the answers of the
+/// webhook until it needs no others. A step without conversions runs once.
+pub(crate) async fn settled<T>(all: &Conversions, resource: &Resource, step: impl Fn() -> T) -> T {
+    let Some(hooked) = all.of(&resource.info) else { return step() };
+    let mut settling = Settling::default();
+    loop {
+        let outcome = settling.run(&step);
+        if settling.wanted.is_empty() {
+            return outcome;
+        }
+        for (object, to) in std::mem::take(&mut settling.wanted) {
+            let request = vec![(object.clone(), to.clone())];
+            let answer = match hooked.convert(all, request, false).await {
+                Ok(mut results) => results.pop().ok_or_else(|| "the webhook returned no object".to_owned()),
+                Err(status) => Err(status.message),
+            };
+            settling.known.push((object, to, answer));
+        }
+    }
+}
+
+impl Settling {
+    fn run<T>(&mut self, step: impl FnOnce() -> T) -> T {
+        let _end = End;
+        PASS.set(Some(Pass::Settle(std::mem::take(self))));
+        let outcome = step();
+        if let Some(Pass::Settle(settling)) = PASS.take() {
+            *self = settling;
+        }
+        outcome
     }
 }
 

@@ -1,7 +1,7 @@
 //! Built-in kinds that are served in two forms and stored in one: events of both groups, and autoscalers v1 and v2.
 
-use apimachinery::ApiResource;
 use apimachinery::object::ObjectTree as _;
+use apimachinery::{ApiResource, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
 /// The conversion between a served form and the stored one.
@@ -36,10 +36,41 @@ const CURRENT_PERCENT: &str = "currentCPUUtilizationPercentage";
 impl Conversion {
     /// `None` if the stored form of the kind is the served one.
     pub(crate) fn of(resource: &ApiResource) -> Option<Self> {
+        Self::of_form(&resource.api_version(), &resource.kind)
+    }
+
+    /// The other form of a kind that has two.
+    pub(crate) fn other_form(resource: &ApiResource) -> Option<GroupVersionKind> {
+        let form = |group, version| Some(GroupVersionKind::new(group, version, resource.kind.clone()));
         match (resource.group.as_str(), resource.version.as_str(), resource.kind.as_str()) {
-            ("events.k8s.io", "v1", "Event") => Some(Self::Event),
-            ("autoscaling", "v1", "HorizontalPodAutoscaler") => Some(Self::Autoscaler),
+            ("", "v1", "Event") => form("events.k8s.io", "v1"),
+            ("events.k8s.io", "v1", "Event") => form("", "v1"),
+            ("autoscaling", "v1", "HorizontalPodAutoscaler") => form("autoscaling", "v2"),
+            ("autoscaling", "v2", "HorizontalPodAutoscaler") => form("autoscaling", "v1"),
             _ => None,
+        }
+    }
+
+    /// The conversion of the form with this `apiVersion` of a kind; `None` if that is the stored one.
+    fn of_form(api_version: &str, kind: &str) -> Option<Self> {
+        match (api_version, kind) {
+            ("events.k8s.io/v1", "Event") => Some(Self::Event),
+            ("autoscaling/v1", "HorizontalPodAutoscaler") => Some(Self::Autoscaler),
+            _ => None,
+        }
+    }
+
+    /// Converts an object of either form to the form with this `apiVersion`.
+    pub(crate) fn between(object: &mut Value, kind: &str, api_version: &str) {
+        let from = object["apiVersion"].as_str().unwrap_or_default();
+        if from == api_version {
+            return;
+        }
+        if let Some(conversion) = Self::of_form(from, kind) {
+            conversion.to_stored(object);
+        }
+        if let Some(conversion) = Self::of_form(api_version, kind) {
+            conversion.to_served(object);
         }
     }
 

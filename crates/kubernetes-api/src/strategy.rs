@@ -6,11 +6,12 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
 use apimachinery::names::NameRule;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, ResourceInfo, Strategy};
-use apimachinery::schema::SchemaId;
+use apimachinery::schema::{SchemaId, TypeOf};
 use apimachinery::{Object, Status};
 use serde_json::Value;
 
 use crate::conversion::Conversion;
+use crate::types::schema_for;
 use crate::{columns, defaults, habits, pods, prepare, validation, warnings};
 
 /// Strategy of a built-in kind, from its description.
@@ -21,6 +22,8 @@ pub(crate) struct BuiltIn {
     resets_status: bool,
     type_: SchemaId,
     conversion: Option<Conversion>,
+    /// The `apiVersion` and the type of the other form of a kind that has two.
+    other_form: Option<(String, TypeOf)>,
     generation_of: Option<&'static [&'static str]>,
     prepare_create: Option<prepare::Create>,
     prepare_update: Option<prepare::Update>,
@@ -37,6 +40,8 @@ impl BuiltIn {
             resets_status: info.has_status() && kind != "Node",
             type_: info.schema.root,
             conversion: Conversion::of(&info.resource),
+            other_form: Conversion::other_form(&info.resource)
+                .and_then(|kind| Some((kind.api_version(), schema_for(&kind)?))),
             generation_of: habits::generation_of(group, kind),
             prepare_create: prepare::for_create(group, kind),
             prepare_update: prepare::for_update(group, kind),
@@ -68,6 +73,15 @@ impl Strategy for BuiltIn {
         if let Some(conversion) = self.conversion {
             conversion.to_stored(object);
         }
+        Ok(())
+    }
+
+    fn type_in(&self, api_version: &str) -> Option<&TypeOf> {
+        self.other_form.as_ref().filter(|(version, _)| version == api_version).map(|(_, type_)| type_)
+    }
+
+    fn convert_for_owners(&self, object: &mut Value, api_version: &str) -> Result<(), String> {
+        Conversion::between(object, &self.kind, api_version);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use apimachinery::extent::TooLarge;
 use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, Resource, Strategy};
+use apimachinery::schema::TypeOf;
 use apimachinery::{Object, Status, names};
 use apiserver::Admission;
 use apiserver::admit::plugins::{self, SwitchError, Switches};
@@ -70,6 +71,14 @@ impl Strategy for Own {
 
     fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
         self.inner.to_stored(object)
+    }
+
+    fn type_in(&self, api_version: &str) -> Option<&TypeOf> {
+        self.inner.type_in(api_version)
+    }
+
+    fn convert_for_owners(&self, object: &mut Value, api_version: &str) -> Result<(), String> {
+        self.inner.convert_for_owners(object, api_version)
     }
 
     fn prepare_create(&self, context: &RequestContext, object: &mut Value) {

@@ -419,3 +419,42 @@ async fn policies_read_their_own_versions() {
         assert!(reply.message().contains(expected) && expected.is_empty() == (reply.code == 201), "{reply:?}");
     }
 }
+
+fn owned(object: &Value, manager: &str) -> Value {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let own = entries.into_iter().flatten().find(|entry| entry["manager"] == manager);
+    own.map(|entry| entry["fieldsV1"]["f:spec"].clone()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn owners_are_compared_in_their_own_versions() {
+    let (plane, hooks) = (Plane::start().await, Hooks::start().await);
+    define(&plane, &hooks, "convert").await;
+    let apply = async |version: &str, manager: &str, spec: Value| {
+        let base = if version == "v1" { V1 } else { V2 };
+        let object = object(version, "a", spec);
+        plane
+            .send(Method::PATCH, &format!("{base}/a?fieldManager={manager}"), "application/apply-patch+yaml", &object)
+            .await
+    };
+    assert_eq!(apply("v2", "m", json!({"two": 1, "replicas": 1})).await.code, 201);
+    let conflict = apply("v1", "n", json!({"one": 2})).await;
+    let causes = &conflict.body["details"]["causes"];
+    assert_eq!((conflict.code, &causes[0]["field"]), (409, &json!(".spec.two")), "{}", conflict.body);
+    assert_eq!(apply("v1", "n", json!({"one": 1})).await.code, 200);
+    // In the version of its last configuration, the field that its manager gives up has another owner.
+    let given_up = apply("v1", "m", json!({"replicas": 1})).await.body;
+    assert_eq!(given_up["spec"], json!({"one": 1, "replicas": 1}));
+    let released = apply("v2", "n", json!({})).await.body;
+    assert_eq!(released["spec"], json!({"replicas": 1}), "{released}");
+    assert_eq!(apply("v2", "m", json!({"two": 1, "replicas": 1})).await.code, 200);
+    let one = format!("{V1}/a?fieldManager=o");
+    let patched = plane.patch(&one, &json!({"spec": {"one": 3}})).await.body;
+    assert_eq!((owned(&patched, "m"), owned(&patched, "o")), (json!({"f:replicas": {}}), json!({"f:one": {}})));
+
+    // Without the webhook, a write that needs no conversion keeps the owners.
+    point(&plane, &hooks, "status/500").await;
+    let patched = plane.patch(&one, &json!({"spec": {"replicas": 2}})).await;
+    assert_eq!((patched.code, owned(&patched.body, "m")), (200, json!({"f:replicas": {}})), "{}", patched.body);
+    assert_eq!(apply("v1", "n", json!({"one": 3})).await.code, 500);
+}

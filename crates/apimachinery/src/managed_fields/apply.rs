@@ -10,7 +10,8 @@ use super::owners::Owners;
 use super::place::Place;
 use super::typed::{TypedError, check};
 use super::update::{entry_before_apply, new_entry};
-use super::{FieldSet, ManagerContext, merge, reconcile, server_fields};
+use super::versions::{self, Change, take_others};
+use super::{FieldSet, ManagerContext, merge, server_fields};
 use crate::Status;
 use crate::field::json_of_go;
 use crate::names::ANNOTATIONS_MAX;
@@ -39,6 +40,9 @@ pub enum ApplyError {
     /// The stored object's entries cannot be read.
     #[error("failed to decode managed fields: {0}")]
     Entries(#[from] EntryError),
+    /// The object cannot be converted to a version in which fields are owned.
+    #[error("{0}")]
+    Conversion(String),
 }
 
 impl ApplyError {
@@ -48,7 +52,7 @@ impl ApplyError {
         match self {
             Self::Conflicts(conflicts) => to_conflict_status(conflicts),
             Self::ManagedFieldsSet => Status::bad_request(self.to_string()),
-            Self::Typed { .. } => Status::unclassified(self.to_string()),
+            Self::Typed { .. } | Self::Conversion(_) => Status::unclassified(self.to_string()),
             Self::Entries(_) => Status::internal(self),
         }
     }
@@ -127,21 +131,31 @@ fn apply_once(
     if live.is_some() && entries.is_empty() {
         entries.push(entry_before_apply(base, context, type_));
     }
-    for entry in &mut entries {
-        reconcile::reconcile(&mut entry.set, place);
-    }
+    versions::reconcile_all(&mut entries, context, place);
     let mut own = take_own(&mut entries, context);
     let last = std::mem::take(&mut own.set);
+    let last_version = std::mem::replace(&mut own.api_version, context.api_version.to_owned());
+    let mut others = take_others(&mut entries, context.api_version);
 
     let mut merged = base.clone();
     merge::merge(&mut merged, patch, place, 0);
-    let owners: Vec<&FieldSet> = std::iter::once(&named).chain(entries.iter().map(|entry| &entry.set)).collect();
-    let emptied = merge::prune(&mut merged, &last, &owners, place);
+    let emptied = if others.is_empty() && last_version == context.api_version {
+        let owners: Vec<&FieldSet> = std::iter::once(&named).chain(entries.iter().map(|entry| &entry.set)).collect();
+        merge::prune(&mut merged, &last, &owners, place)
+    } else {
+        let owners = entries.iter().chain(&others).map(|entry| (&*entry.api_version, &entry.set));
+        let owners: Vec<_> = std::iter::once((context.api_version, &named)).chain(owners).collect();
+        versions::prune(&mut merged, (&last, &last_version), &owners, context, type_)
+            .map_err(ApplyError::Conversion)?;
+        FieldSet::default()
+    };
 
     let mut changes = Comparison::of(base, &merged, place);
     changes.removed.subtract(&emptied);
     changes.subtract_recursively(context.reset_fields);
-    yield_fields(&mut entries, changes, force)?;
+    let others_lose = (!others.is_empty()).then(|| Change::new(live, &merged, context));
+    yield_fields((&mut entries, changes), (&mut others, others_lose), force)?;
+    entries.append(&mut others);
     if *base != merged {
         own.time = Some(context.now.to_string());
     }
@@ -160,29 +174,35 @@ fn take_own(entries: &mut Vec<Entry>, context: &ManagerContext<'_>) -> Entry {
         .iter()
         .position(|entry| entry.is_of(context.manager, Operation::Apply, context.api_version, context.subresource));
     match own {
-        Some(position) => Entry { api_version: context.api_version.to_owned(), ..entries.swap_remove(position) },
+        Some(position) => entries.swap_remove(position),
         None => new_entry(context, Operation::Apply),
     }
 }
 
 /// Removes the changed or removed fields from the other owners; without force, such a change is a conflict.
-fn yield_fields(entries: &mut [Entry], changes: Comparison, force: bool) -> Result<(), ApplyError> {
+fn yield_fields(
+    (entries, changes): (&mut [Entry], Comparison),
+    (others, change): (&mut [Entry], Option<Change<'_>>),
+    force: bool,
+) -> Result<(), ApplyError> {
     let (changed, removed) = changes.into_changed();
-    if !force {
-        let conflicts: Vec<Conflict> = entries
-            .iter()
-            .map(|entry| Conflict::new(entry, entry.set.intersection(&changed)))
-            .filter(|conflict| !conflict.fields.is_empty())
-            .collect();
-        if !conflicts.is_empty() {
-            return Err(ApplyError::Conflicts(conflicts));
+    let mut conflicts = Vec::new();
+    let mut lose = |entry: &mut Entry, changed: &FieldSet, removed: &FieldSet| {
+        if !force {
+            conflicts.push(Conflict::new(entry, entry.set.intersection(changed)));
+        }
+        entry.set.subtract(changed);
+        entry.set.subtract(removed);
+    };
+    entries.iter_mut().for_each(|entry| lose(entry, &changed, &removed));
+    if let Some(mut change) = change {
+        for entry in others {
+            let (changed, removed) = change.in_version(&entry.api_version).map_err(ApplyError::Conversion)?;
+            lose(entry, changed, removed);
         }
     }
-    for entry in entries {
-        entry.set.subtract(&changed);
-        entry.set.subtract(&removed);
-    }
-    Ok(())
+    conflicts.retain(|conflict| !conflict.fields.is_empty());
+    if conflicts.is_empty() { Ok(()) } else { Err(ApplyError::Conflicts(conflicts)) }
 }
 
 /// `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`.
@@ -217,6 +237,9 @@ fn without_last_applied(conflicts: Vec<Conflict>, live: Option<&Value>, type_: &
 
 fn last_applied_fields(live: &Value, type_: &TypeOf) -> Option<FieldSet> {
     let document: Value = serde_json::from_str(annotation(live, LAST_APPLIED)?).ok()?;
+    if document["apiVersion"] != live["apiVersion"] {
+        return None;
+    }
     let place = Place::root(type_);
     let mut set = field_set(&document, place);
     let changes = Comparison::of(&document, live, place);

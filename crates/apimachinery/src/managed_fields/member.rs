@@ -32,9 +32,10 @@ pub fn track_member(
             set = Some(reader.skipped()?);
             Some(())
         })?;
+        // Owners in another version require the whole object, which is converted.
+        (heading.api_version.as_deref() == Some(context.api_version)).then_some(())?;
         let own = heading.operation == Some(Operation::Update)
             && heading.manager.as_deref() == Some(context.manager)
-            && heading.api_version.as_deref() == Some(context.api_version)
             && heading.subresource.as_deref().unwrap_or_default() == context.subresource;
         if own || set?.contains(&mention) {
             read.push(heading.into_entry(FieldSet::read(&mut Reader::of(set?))?)?);

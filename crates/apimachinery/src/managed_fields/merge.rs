@@ -118,10 +118,10 @@ fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: 
                 let (child, declared) = place.child(name);
                 // Metadata is never removed, regardless of its owners.
                 let keep = depth == 0 && &**name == "metadata";
-                let Some(pruned) = prune_child(member, element, node, owners, (child, declared), depth) else {
-                    if !keep {
-                        map.remove(&**name);
-                    }
+                let pruned = prune_child(member, element, node, owners, (child, declared), depth);
+                let without_owners = || keep.then(|| prune_below(member, &node.children, &[], child, depth + 1));
+                let Some(pruned) = pruned.or_else(without_owners) else {
+                    map.remove(&**name);
                     continue;
                 };
                 let children = pruned.emptied;

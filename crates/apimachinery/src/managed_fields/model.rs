@@ -204,7 +204,7 @@ proptest! {
         let (mut model, mut live) = (Model::default(), None::<Value>);
         for (second, step) in steps.iter().enumerate() {
             let now = Time::new(jiff::Timestamp::from_second(second as i64).expect("in range"));
-            let context = |manager| ManagerContext { manager, api_version: "apps/v1", subresource: "", now, reset_fields: &NO_FIELDS };
+            let context = |manager| ManagerContext { manager, api_version: "apps/v1", subresource: "", now, reset_fields: &NO_FIELDS, versions: ONE_VERSION };
             match step {
                 Step::Update(manager, set, gone) => {
                     let edited_object = edited(&model.live, set, gone);

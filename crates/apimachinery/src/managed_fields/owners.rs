@@ -119,6 +119,11 @@ impl Owners {
         entries::put(object, &self.0);
     }
 
+    /// Whether a field has an owner that recorded it in another version.
+    pub fn are_in_other_versions(&self, api_version: &str) -> bool {
+        self.0.iter().any(|entry| entry.api_version != api_version)
+    }
+
     /// Whether no field has an owner.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

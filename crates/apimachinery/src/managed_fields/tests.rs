@@ -26,8 +26,8 @@ impl Server {
 
     fn context<'a>(&mut self, manager: &'a str, subresource: &'a str, reset: &'a FieldSet) -> ManagerContext<'a> {
         self.clock += 1;
-        let now = Time::new(jiff::Timestamp::from_second(self.clock).expect("in range"));
-        ManagerContext { manager, api_version: self.version, subresource, now, reset_fields: reset }
+        let (reset_fields, now) = (reset, Time::new(jiff::Timestamp::from_second(self.clock).expect("in range")));
+        ManagerContext { manager, api_version: self.version, subresource, now, reset_fields, versions: ONE_VERSION }
     }
 
     pub fn apply(&mut self, manager: &str, patch: Value, force: bool) -> Result<&Value, ApplyError> {

@@ -6,6 +6,7 @@ use super::compare::Comparison;
 use super::entries::{self, Entry, Operation};
 use super::owners::Owners;
 use super::place::Place;
+use super::versions::{Change, after_update, take_others};
 use super::{FieldSet, ManagerContext, server_fields};
 use crate::schema::TypeOf;
 
@@ -31,7 +32,11 @@ pub fn track(old: Option<(&Value, Owners)>, new: &mut Value, context: &ManagerCo
     let nothing = Value::Object(serde_json::Map::new());
     let mut changes = Comparison::of(old.unwrap_or(&nothing), new, Place::root(type_));
     changes.subtract_recursively(context.reset_fields);
+    let others = take_others(&mut entries, context.api_version);
     claim(&mut entries, changes, context);
+    if !others.is_empty() {
+        entries.extend(after_update(others, Change::new(old, new, context)));
+    }
     entries::cap_updaters(&mut entries);
     entries::settle(&mut entries);
     Owners(entries)

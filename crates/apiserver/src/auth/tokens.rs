@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::{Error as FieldError, Path};
-use apimachinery::managed_fields::{self, ManagerContext, NO_FIELDS};
+use apimachinery::managed_fields::{self, ManagerContext, NO_FIELDS, ONE_VERSION};
 use apimachinery::meta::Time;
 use apimachinery::{GroupVersionKind, Object, Status};
 use pki::token::{Bound, Reference};
@@ -127,6 +127,7 @@ pub(crate) fn complete(request: &mut Value, manager: &str, now: Time) {
         subresource: "token",
         now,
         reset_fields: &NO_FIELDS,
+        versions: ONE_VERSION,
     };
     managed_fields::track(None, request, &context, &type_).put(request);
 }

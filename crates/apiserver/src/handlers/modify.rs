@@ -7,6 +7,7 @@ use apimachinery::{Object, ObjectKey, Status};
 use super::Call;
 use super::ownership::{Live, Proposal};
 use super::update::{Changed, Written};
+use crate::conversion;
 
 /// Retries after concurrent writes; kube-apiserver gives a patch as many.
 const TRIES: usize = 5;
@@ -64,7 +65,10 @@ impl Call<'_> {
         let served = self.served(Arc::clone(stored)).await?;
         let json = served.json();
         let live = Live::of(&json)?;
-        let new = change(&live)?;
+        let new = match self.server.conversions.has(&self.resource.info) {
+            true => Box::pin(conversion::settled(&self.server.conversions, self.resource, || change(&live))).await?,
+            false => change(&live)?,
+        };
         let named_version = self.check_preconditions(&live.tree, &new.object)?;
         Ok((self.write(key, stored, &served, &live, new, dry_run).await?, named_version))
     }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::Call;
 use crate::admit::Rounds;
+use crate::conversion;
 use crate::errors;
 use crate::request::RequestInfo;
 
@@ -136,12 +137,36 @@ impl Call<'_> {
             subresource: &self.info.subresource,
             now: self.now,
             reset_fields,
+            versions: self.resource,
         }
     }
 
     /// Gives the fields that a create or update changed to its writer; a list of the object's own is taken out of it.
     pub(super) fn track(&self, old: Option<(&Value, Owners)>, new: &mut Value) -> Owners {
         self.as_manager(|context| managed_fields::track(old, new, context, &self.resource.info.schema))
+    }
+
+    /// [`Call::track`] for an update, unless the owners are settled; a webhook may convert the object for owners in other
+    /// versions.
+    pub(super) async fn tracked(&self, settled: Option<Owners>, live: &Live<'_>, new: &mut Value) -> Owners {
+        if let Some(owners) = settled {
+            return owners;
+        }
+        let known = live.owners().unwrap_or_default();
+        let conversions = &self.server.conversions;
+        let is_versioned =
+            || known.are_in_other_versions(&self.api_version) || !new["metadata"]["managedFields"].is_null();
+        if !conversions.has(&self.resource.info) || !is_versioned() {
+            return self.track(Some((&live.tree, known)), new);
+        }
+        let (owners, changed) = Box::pin(conversion::settled(conversions, self.resource, || {
+            let mut new = new.clone();
+            let owners = self.track(Some((&live.tree, known.clone())), &mut new);
+            (owners, new)
+        }))
+        .await;
+        *new = changed;
+        owners
     }
 }
 

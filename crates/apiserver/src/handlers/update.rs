@@ -204,7 +204,7 @@ impl Call<'_> {
             strategy.default(&mut new)?;
         }
         (self.kind.default)(&mut new);
-        let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
+        let owners = self.tracked(owners, live, &mut new).await;
         let context = self.context(dry_run);
         strategy.prepare_update(&context, old, &mut new);
         self.show_version(old, &mut new);

@@ -13,6 +13,7 @@ on_every_engine! {
         the_count_of_templates_is_owned,
         items_without_their_key,
         fields_that_a_write_resets_have_no_owner,
+        owners_in_both_versions_of_an_autoscaler,
     ],
 }
 
@@ -221,4 +222,55 @@ async fn certificate_requests_have_no_owner() {
     let owned = owned.expect("the approver owns the decision")["fieldsV1"].clone();
     assert!(owned["f:spec"].is_null() && owned["f:status"]["f:conditions"].is_object(), "{owned}");
     assert!(owned["f:status"]["f:certificate"].is_null(), "{owned}");
+}
+
+/// The fields that a manager owns.
+fn owned(object: &serde_json::Value, manager: &str) -> serde_json::Value {
+    let entries = object["metadata"]["managedFields"].as_array();
+    let own = entries.into_iter().flatten().find(|entry| entry["manager"] == manager);
+    own.map(|entry| entry["fieldsV1"].clone()).unwrap_or_default()
+}
+
+/// The target is granular in `v2` and atomic in `v1`.
+async fn owners_in_both_versions_of_an_autoscaler() {
+    let (server, _client) = crate::objects::server().await;
+    let path = |version: &str, manager: &str| {
+        format!("/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers/h?fieldManager={manager}")
+    };
+    let object = |version: &str, spec: serde_json::Value| {
+        json!({"apiVersion": format!("autoscaling/{version}"), "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "h"}, "spec": spec})
+        .to_string()
+    };
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"});
+    let spec = json!({"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3});
+    let created = patch(&server, &path("v2", "a"), APPLY, &object("v2", spec.clone())).await;
+    assert_eq!(created.code, 201, "{}", created.shown());
+    let parts = json!({"f:apiVersion": {}, "f:kind": {}, "f:name": {}});
+    let of_spec = json!({"f:maxReplicas": {}, "f:minReplicas": {}, "f:scaleTargetRef": parts});
+    assert_eq!(owned(&created.json(), "a"), json!({"f:spec": of_spec}));
+
+    let shared = patch(&server, &path("v1", "b"), APPLY, &object("v1", spec.clone())).await;
+    assert_eq!(shared.code, 200, "{}", shared.shown());
+    assert_eq!(owned(&shared.json(), "a"), json!({"f:spec": of_spec}), "compared in its own version");
+    let whole = json!({"f:maxReplicas": {}, "f:minReplicas": {}, "f:scaleTargetRef": {}});
+    assert_eq!(owned(&shared.json(), "b"), json!({"f:spec": whole}));
+
+    let mut other = spec.clone();
+    other["scaleTargetRef"]["name"] = json!("e");
+    let conflict = patch(&server, &path("v1", "c"), APPLY, &object("v1", other.clone())).await;
+    let causes = conflict.json()["details"]["causes"].clone();
+    let fields: Vec<_> = causes.as_array().into_iter().flatten().map(|cause| cause["field"].clone()).collect();
+    assert_eq!(fields, [".spec.scaleTargetRef.name", ".spec.scaleTargetRef"], "{}", conflict.shown());
+    let forced = patch(&server, &format!("{}&force=true", path("v1", "c")), APPLY, &object("v1", other)).await;
+    let parts = json!({"f:apiVersion": {}, "f:kind": {}});
+    let left = json!({"f:maxReplicas": {}, "f:minReplicas": {}, "f:scaleTargetRef": parts});
+    assert_eq!(owned(&forced.json(), "a"), json!({"f:spec": left}), "{}", forced.shown());
+
+    // What its manager applied in one version, it gives up in the other.
+    let less = object("v1", json!({"maxReplicas": 3}));
+    let given_up = patch(&server, &path("v1", "a"), APPLY, &less).await;
+    assert_eq!(given_up.code, 200, "{}", given_up.shown());
+    assert_eq!(owned(&given_up.json(), "a"), json!({"f:spec": {"f:maxReplicas": {}}}));
+    assert_eq!(given_up.json()["spec"]["minReplicas"], 1, "another manager applied it");
 }
