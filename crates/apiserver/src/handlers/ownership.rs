@@ -118,8 +118,6 @@ impl Call<'_> {
             return own;
         }
         match self.info.subresource.as_str() {
-            // As upstream, the owner of metadata is recorded for custom resources.
-            "status" if self.resource.info.custom => &BESIDES_STATUS[0],
             "status" => {
                 let changed = self.resource.strategy.status_metadata();
                 let unchanged = METADATA.iter().enumerate().filter(|(_, field)| !changed.contains(field));

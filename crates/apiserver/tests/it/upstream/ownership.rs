@@ -165,7 +165,7 @@ async fn fields_that_a_write_resets_have_no_owner() {
             &json!({"message": "m"}),
             "annotations finalizers labels",
         ),
-        ("apis/g.example/v1/namespaces/default/widgets", "Widget", &json!({"replicas": 2}), &replicas, all),
+        ("apis/g.example/v1/namespaces/default/widgets", "Widget", &json!({"replicas": 2}), &replicas, ""),
         ("apis/storage.k8s.io/v1/volumeattachments", "VolumeAttachment", &attachment, &json!({"attached": true}), ""),
         (
             "apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
