@@ -43,6 +43,7 @@ mod storage;
 mod table;
 mod update;
 mod volumes;
+mod webhooks;
 mod windows;
 mod workloads;
 

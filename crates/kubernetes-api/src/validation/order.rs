@@ -4,6 +4,8 @@
 use apimachinery::field::{Error, ErrorKind, ErrorList};
 use apimachinery::schema::SchemaId;
 
+use super::webhooks::{follows_items, is_duplicate_webhook};
+
 /// The rank of an error: one number for each step of its path.
 type Place = Vec<usize>;
 
@@ -32,7 +34,8 @@ fn place(root: SchemaId, error: &Error) -> Place {
                     place.extend([rank(at, nodes, name), LAST]);
                     return place;
                 }
-                place.push(rank(at, nodes, name));
+                // Upstream compares names after all else in a webhook.
+                place.push(if name == "name" && is_duplicate_webhook(error) { LAST } else { rank(at, nodes, name) });
                 at = at.and_then(|id| {
                     let schema = schemas.get(id);
                     schema.properties.get(name).map(|property| property.schema).or(schema.additional_properties)
@@ -50,6 +53,9 @@ fn place(root: SchemaId, error: &Error) -> Place {
         {
             place.push(own);
         }
+    }
+    if follows_items(error) {
+        place.push(LAST);
     }
     place
 }

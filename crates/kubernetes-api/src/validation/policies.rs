@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::at::At;
 use super::checks::{selector, shape, supported};
-use super::cluster::admission_rule;
 use super::table::Function;
+use super::webhooks::admission_rule;
 use super::{Object, forbidden, invalid, list, object, required, text};
 use crate::expressions::{RequiredType, Scope};
 
@@ -30,6 +30,8 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 
 const MAX_CONDITIONS: usize = 64;
 const MAX_ANNOTATIONS: usize = 20;
+/// Bytes of the expression of an annotation.
+const MAX_ANNOTATION: usize = 5 << 10;
 
 fn validating_policy(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     match_constraints(spec, at, errors);
@@ -37,6 +39,13 @@ fn validating_policy(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         for field in ["validations", "auditAnnotations"] {
             required(errors, &at.child(field), "validations or auditAnnotations must contain at least one item");
         }
+    }
+}
+
+/// Conditions that an update does not change are not checked again.
+pub(super) fn validating_policy_update(old: &Value, new: &Value, errors: &mut ErrorList) {
+    if ["paramKind", "matchConditions"].iter().all(|field| old["spec"][field] == new["spec"][field]) {
+        errors.retain(|error| !error.path.as_str().starts_with("spec.matchConditions"));
     }
 }
 
@@ -153,8 +162,14 @@ fn policy_expressions(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_annotations = at.child("auditAnnotations");
     for (index, annotation) in list(spec, "auditAnnotations").iter().enumerate() {
         let at = at_annotations.index(index);
-        let value = source(annotation, "valueExpression");
-        compile(&scope, &value, RequiredType::StringOrNull, &at.child("valueExpression"), errors);
+        let (value, at) = (source(annotation, "valueExpression"), at.child("valueExpression"));
+        let trimmed = value.trim();
+        if trimmed.is_empty() || trimmed.len() > MAX_ANNOTATION {
+            continue;
+        }
+        if let Err(why) = scope.compile(trimmed, RequiredType::StringOrNull) {
+            invalid(errors, &at, &value.into(), &why);
+        }
     }
 }
 
@@ -283,8 +298,12 @@ fn audit_annotations(policy: &Object, at: &At<'_>, errors: &mut ErrorList) {
         for complaint in names::is_qualified_name(&whole) {
             invalid(errors, &at.child("key"), &whole.as_str().into(), &complaint);
         }
-        if annotation["valueExpression"].as_str().unwrap_or_default().trim().is_empty() {
+        let value = annotation["valueExpression"].as_str().unwrap_or_default().trim();
+        if value.is_empty() {
             required(errors, &at.child("valueExpression"), "valueExpression is not specified");
+        } else if value.len() > MAX_ANNOTATION {
+            let detail = format!("must not exceed {MAX_ANNOTATION} bytes in length");
+            required(errors, &at.child("valueExpression"), &detail);
         }
         if !seen.insert(key) {
             errors.push(Error::duplicate(&at.child("key").path(), key));

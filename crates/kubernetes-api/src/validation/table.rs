@@ -10,7 +10,7 @@ use super::checks::Check;
 use super::{
     Object, addresses, annotations, autoscaling, cluster, config, containers, devices, endpoint_slices, events,
     flow_control, jobs, machinery, network, persistent_volumes, placement, pods, policies, rbac, resources, services,
-    storage, update, volumes, windows, workloads,
+    storage, update, volumes, webhooks, windows, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -179,6 +179,7 @@ fn function(name: &str) -> Option<Function> {
         placement::FUNCTIONS,
         pods::FUNCTIONS,
         volumes::FUNCTIONS,
+        webhooks::FUNCTIONS,
         windows::FUNCTIONS,
         workloads::FUNCTIONS,
         resources::FUNCTIONS,

@@ -8,7 +8,10 @@ use serde_json::Value;
 
 use super::annotations::{APPARMOR, MIRROR};
 use super::table::{Node, Refusal, Rule};
-use super::{addresses, autoscaling, config, devices, events, items, network, persistent_volumes, services, storage};
+use super::{
+    addresses, autoscaling, config, devices, events, items, network, persistent_volumes, policies, services, storage,
+    webhooks,
+};
 
 /// Compares the old and the new object; the list holds the errors found so far.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -33,6 +36,8 @@ pub(super) fn named(name: &str) -> Option<Compare> {
         "slice" => devices::slice_update,
         "spec_stays" => devices::spec_stays,
         "stateful_set" => stateful_set,
+        "validating_policy" => policies::validating_policy_update,
+        "webhooks" => webhooks::update,
         _ => return None,
     })
 }

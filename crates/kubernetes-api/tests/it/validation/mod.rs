@@ -10,6 +10,7 @@ mod statuses;
 mod storage;
 mod updates;
 mod volume_sources;
+mod webhooks;
 mod workloads;
 
 use apimachinery::meta::Time;
