@@ -89,7 +89,7 @@ impl Duration {
 }
 
 /// One `NUMBER UNIT` term in nanoseconds and the rest of the text.
-fn term<'a>(text: &'a str, whole_text: &str) -> Result<(i64, &'a str), ParseDurationError> {
+fn term<'a>(text: &'a str, whole_text: &str) -> Result<(u64, &'a str), ParseDurationError> {
     let invalid = || ParseDurationError::Invalid(whole_text.to_owned());
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(end);
@@ -110,7 +110,7 @@ fn term<'a>(text: &'a str, whole_text: &str) -> Result<(i64, &'a str), ParseDura
     let numerator: i128 = if digits.is_empty() { 0 } else { digits.parse().map_err(|_| invalid())? };
     let part = numerator * i128::from(unit) / 10i128.pow(digits.len() as u32);
     let total = i128::from(whole) * i128::from(unit) + part;
-    Ok((i64::try_from(total).map_err(|_| invalid())?, rest))
+    Ok((u64::try_from(total).map_err(|_| invalid())?, rest))
 }
 
 impl FromStr for Duration {
@@ -129,13 +129,17 @@ impl FromStr for Duration {
         if rest.is_empty() {
             return Err(invalid());
         }
+        // Summed up as a negative number, because the least one has no positive counterpart.
         let mut total = 0i64;
         while !rest.is_empty() {
             let (nanos, after) = term(rest, text)?;
-            total = total.checked_add(nanos).ok_or_else(invalid)?;
+            total = total.checked_sub_unsigned(nanos).ok_or_else(invalid)?;
             rest = after;
         }
-        Ok(Self(if negative { -total } else { total }))
+        match negative {
+            true => Ok(Self(total)),
+            false => total.checked_neg().map(Self).ok_or_else(invalid),
+        }
     }
 }
 

@@ -23,6 +23,11 @@ impl Checker<'_> {
         let (Some(overloads), Some(function)) = (Declarations::all().overloads(&name), functions::find(&name)) else {
             return self.undeclared(id, &name);
         };
+        if matches!(&*name, "_&&_" | "_||_") {
+            nodes.iter().for_each(|node| self.require_bool(node));
+            let kind = if name == "_&&_" { NodeKind::And(nodes.into()) } else { NodeKind::Or(nodes.into()) };
+            return self.finish(id, Type::Bool, kind);
+        }
         let types: Vec<Type> = nodes.iter().map(|node| self.type_of(node.id)).collect();
         let Some(result) = self.resolve(overloads, target.is_some(), &types) else {
             if !types.iter().any(|type_| matches!(type_, Type::Error)) {
@@ -31,8 +36,6 @@ impl Checker<'_> {
             return self.failed(id);
         };
         let kind = match &*name {
-            "_&&_" => NodeKind::And(nodes.into()),
-            "_||_" => NodeKind::Or(nodes.into()),
             "_?_:_" => match <[Node; 3]>::try_from(nodes) {
                 Ok(nodes) => NodeKind::Conditional(Box::new(nodes)),
                 Err(_) => return self.failed(id),
@@ -43,6 +46,13 @@ impl Checker<'_> {
             }
         };
         self.finish(id, result, kind)
+    }
+
+    fn require_bool(&mut self, node: &Node) {
+        let type_ = self.type_of(node.id);
+        if !matches!(type_, Type::Error) && !self.solution.try_assign(&type_, &Type::Bool) {
+            self.report(node.id, format!("expected type 'bool' but found '{type_}'"));
+        }
     }
 
     pub(crate) fn no_overload(&mut self, id: Id, name: &str, member: bool, types: &[Type]) {
@@ -140,8 +150,7 @@ impl Checker<'_> {
         let type_ = self.type_of(node.id);
         if !self.solution.try_assign(&type_, &Type::Bool) {
             match kind {
-                FoldKind::All => self.no_overload(id, "_&&_", false, &[Type::Bool, type_]),
-                FoldKind::Exists => self.no_overload(id, "_||_", false, &[Type::Bool, type_]),
+                FoldKind::All | FoldKind::Exists => self.require_bool(&node),
                 FoldKind::ExistsOne => self.no_overload(id, "_?_:_", false, &[type_, Type::Int, Type::Int]),
                 _ => {
                     let list = Type::list(Type::Dyn);

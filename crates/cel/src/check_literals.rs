@@ -26,6 +26,11 @@ impl Checker<'_> {
             ("duration", [text]) if literal(text).is_some_and(|text| text.parse::<Duration>().is_err()) => {
                 self.report(text.id, "invalid duration argument");
             }
+            ("timestamp", [Node { id, kind: NodeKind::Constant(Literal::Int(seconds)), .. }])
+                if times::from_seconds(*seconds).is_err() =>
+            {
+                self.report(*id, "invalid timestamp argument");
+            }
             ("timestamp", [text]) if literal(text).is_some_and(|text| times::parse_timestamp(text).is_err()) => {
                 self.report(text.id, "invalid timestamp argument");
             }

@@ -235,16 +235,9 @@ fn amount(value: &Value<'_>) -> Option<i128> {
     }
 }
 
+/// As upstream, the whole number is rounded to a double: neighbours of large numbers are equal to it.
 fn order_double(double: f64, whole: i128) -> Option<Ordering> {
-    if double.is_nan() {
-        return None;
-    }
-    // Doubles beyond 2^64 exceed every integer, and the rest is truncated to an i128 without loss.
-    if double.abs() > 1.9e19 {
-        return Some(if double > 0.0 { Ordering::Greater } else { Ordering::Less });
-    }
-    let floor = double.floor();
-    Some((floor as i128).cmp(&whole).then(if double > floor { Ordering::Greater } else { Ordering::Equal }))
+    double.partial_cmp(&(whole as f64))
 }
 
 /// The order of two values of one ordered type. `None` for a NaN.

@@ -119,9 +119,13 @@ fn fold(parser: &mut Parser, position: u32, (kind, two): (FoldKind, bool), range
     let below = deepest(parser, args.iter().chain([&range]));
     let last = args.pop();
     let mut args = args.into_iter();
+    let what = match kind {
+        FoldKind::List | FoldKind::Filter if !two => "argument is not an identifier",
+        _ => "argument must be a simple name",
+    };
     let mut name = |parser: &mut Parser| {
         let argument = args.next()?;
-        Some(variable(parser, &argument, "argument must be a simple name"))
+        Some(variable(parser, &argument, what))
     };
     let first = name(parser).unwrap_or_default();
     let second = if two { name(parser) } else { None };

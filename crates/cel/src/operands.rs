@@ -73,6 +73,10 @@ impl Parser {
 
     fn message_fields(&mut self) -> Vec<(Box<str>, Entry)> {
         let mut fields = Vec::new();
+        if self.accept(",") {
+            self.expect("}");
+            return fields;
+        }
         while !self.failed() && !self.accept("}") {
             let optional = self.accept("?");
             let Some(name) = self.field_name() else { return fields };
@@ -80,7 +84,10 @@ impl Parser {
             let value = self.expression();
             fields.push((name, Entry { value, optional }));
             if !self.accept(",") {
-                self.expect("}");
+                self.expect_end_of_items("}");
+                return fields;
+            }
+            if self.ends_after_comma("}") {
                 return fields;
             }
         }
@@ -165,11 +172,18 @@ impl Parser {
     fn list(&mut self, position: u32) -> Expr {
         self.advance();
         let mut entries = Vec::new();
-        while !self.failed() && !self.accept("]") {
+        let is_empty = self.accept(",");
+        if is_empty {
+            self.expect("]");
+        }
+        while !is_empty && !self.failed() && !self.accept("]") {
             let optional = self.accept("?");
             entries.push(Entry { value: self.expression(), optional });
             if !self.accept(",") {
-                self.expect("]");
+                self.expect_end_of_items("]");
+                break;
+            }
+            if self.ends_after_comma("]") {
                 break;
             }
         }
@@ -180,13 +194,20 @@ impl Parser {
     fn map(&mut self, position: u32) -> Expr {
         self.advance();
         let mut entries = Vec::new();
-        while !self.failed() && !self.accept("}") {
+        let is_empty = self.accept(",");
+        if is_empty {
+            self.expect("}");
+        }
+        while !is_empty && !self.failed() && !self.accept("}") {
             let optional = self.accept("?");
             let key = self.expression();
             self.expect(":");
             entries.push((key, Entry { value: self.expression(), optional }));
             if !self.accept(",") {
-                self.expect("}");
+                self.expect_end_of_items("}");
+                break;
+            }
+            if self.ends_after_comma("}") {
                 break;
             }
         }

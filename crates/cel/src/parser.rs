@@ -123,10 +123,45 @@ impl Parser {
     }
 
     pub(crate) fn expect(&mut self, symbol: &str) {
+        if self.accept(symbol) {
+            return;
+        }
+        let found = self.describe();
+        // Upstream's parser inserts a token if the rest is an expression then.
+        let is_last = self.token() == &Token::End && matches!(symbol, ")" | "]" | "}") && self.open_brackets() == 1;
+        match is_last {
+            true => self.syntax_error(&format!("missing '{symbol}' at '{found}'")),
+            false => self.syntax_error(&format!("mismatched input '{found}' expecting '{symbol}'")),
+        }
+    }
+
+    /// Expects the end of a literal after one of its items.
+    pub(crate) fn expect_end_of_items(&mut self, symbol: &str) {
         if !self.accept(symbol) {
             let found = self.describe();
-            self.syntax_error(&format!("mismatched input '{found}' expecting '{symbol}'"));
+            self.syntax_error(&format!("mismatched input '{found}' expecting {{'{symbol}', ','}}"));
         }
+    }
+
+    /// Whether a literal ends after a comma; anything that begins no item is an error.
+    pub(crate) fn ends_after_comma(&mut self, symbol: &str) -> bool {
+        let is_item = !matches!(self.token(), Token::End | Token::Symbol(")" | "]" | "}" | ","));
+        if !is_item {
+            self.expect(symbol);
+        }
+        !is_item
+    }
+
+    fn open_brackets(&self) -> usize {
+        let mut open = 0usize;
+        for spanned in &self.tokens[..self.at.min(self.tokens.len())] {
+            match spanned.token {
+                Token::Symbol("(" | "[" | "{") => open += 1,
+                Token::Symbol(")" | "]" | "}") => open = open.saturating_sub(1),
+                _ => {}
+            }
+        }
+        open
     }
 
     /// Builds a node. `below` is the depth of its deepest child.

@@ -1,5 +1,7 @@
 //! Times and durations: parsing, printing, and their calendar fields.
 
+use std::fmt;
+
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{Offset, TimeZone};
@@ -9,42 +11,161 @@ use crate::budget::EvalError;
 /// The language's years are 1 to 9999.
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
+/// The calendar repeats after 400 years.
+const PERIOD: i64 = 146_097 * 86_400;
+const PERIOD_YEARS: i64 = 400;
+const NANOS: i128 = 1_000_000_000;
 
-/// Returns a time within the language's range.
-///
-/// # Errors
-/// When it is out of range.
-pub fn in_range(time: Timestamp) -> Result<Timestamp, EvalError> {
-    if (FIRST..=LAST).contains(&time.as_second()) { Ok(time) } else { Err(EvalError::failed("timestamp overflow")) }
+/// A time. jiff's timestamps end a day before the year 9999 does, which is a common notation for "never".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Since 1970.
+    seconds: i64,
+    /// Below a second, never negative.
+    nanos: u32,
 }
 
-pub fn from_seconds(seconds: i64) -> Result<Timestamp, EvalError> {
-    Timestamp::from_second(seconds).map_err(|_| EvalError::failed("timestamp overflow")).and_then(in_range)
+impl Time {
+    fn of_nanos(nanos: i128) -> Option<Self> {
+        let seconds = i64::try_from(nanos.div_euclid(NANOS)).ok()?;
+        Some(Self { seconds, nanos: nanos.rem_euclid(NANOS) as u32 })
+    }
+
+    fn as_nanos(self) -> i128 {
+        i128::from(self.seconds) * NANOS + i128::from(self.nanos)
+    }
+
+    /// Whole seconds since 1970, rounded down.
+    pub fn seconds(self) -> i64 {
+        self.seconds
+    }
+
+    /// The time after a number of nanoseconds.
+    ///
+    /// # Errors
+    /// When it is out of the language's range.
+    pub fn plus(self, nanos: i64) -> Result<Self, EvalError> {
+        let moved = Self::of_nanos(self.as_nanos() + i128::from(nanos));
+        moved.filter(|time| time.is_in_range()).ok_or_else(overflow)
+    }
+
+    /// Nanoseconds since an earlier time, if they fit.
+    pub fn since(self, earlier: Self) -> Option<i64> {
+        i64::try_from(self.as_nanos() - earlier.as_nanos()).ok()
+    }
+
+    fn is_in_range(self) -> bool {
+        (FIRST..=LAST).contains(&self.seconds)
+    }
+
+    /// The date and time in a zone, and the years to add to it.
+    fn civil(self, zone: &TimeZone) -> (jiff::civil::DateTime, i64) {
+        let (seconds, years) = match self.seconds > LAST - PERIOD {
+            true => (self.seconds - PERIOD, PERIOD_YEARS),
+            false => (self.seconds, 0),
+        };
+        let time = Timestamp::new(seconds, self.nanos.cast_signed()).unwrap_or_default();
+        (zone.to_datetime(time), years)
+    }
 }
 
-/// Parses a time of RFC 3339. The last day of the year 9999, a common notation for "never", exceeds the range of a
-/// timestamp and becomes its maximum.
-pub fn read_timestamp(text: &str) -> Option<Timestamp> {
+impl From<Timestamp> for Time {
+    fn from(time: Timestamp) -> Self {
+        Self::of_nanos(time.as_nanosecond()).unwrap_or(Self { seconds: LAST, nanos: 0 })
+    }
+}
+
+/// RFC 3339 in UTC, with as many decimals as needed.
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (civil, years) = self.civil(&TimeZone::UTC);
+        let (year, date, time) = (i64::from(civil.year()) + years, civil.date(), civil.time());
+        write!(f, "{year:04}-{:02}-{:02}T", date.month(), date.day())?;
+        write!(f, "{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
+        if self.nanos > 0 {
+            let decimals = format!("{:09}", self.nanos);
+            write!(f, ".{}", decimals.trim_end_matches('0'))?;
+        }
+        f.write_str("Z")
+    }
+}
+
+fn overflow() -> EvalError {
+    EvalError::failed("timestamp overflow")
+}
+
+pub fn from_seconds(seconds: i64) -> Result<Time, EvalError> {
+    Some(Time { seconds, nanos: 0 }).filter(|time| time.is_in_range()).ok_or_else(overflow)
+}
+
+/// Parses the `date-time` format of a document.
+pub fn read_timestamp(text: &str) -> Option<Time> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Some(time);
+        return Some(time.into());
     }
     // The same text in an earlier year shows whether it is valid.
     let rest = text.strip_prefix("9999").filter(|rest| rest.starts_with("-12-3"))?;
-    format!("9998{rest}").parse::<Timestamp>().ok().map(|_| Timestamp::MAX)
+    let earlier = Time::from(format!("9998{rest}").parse::<Timestamp>().ok()?);
+    Some(Time { seconds: earlier.seconds + 365 * 86_400, ..earlier })
 }
 
-pub fn parse_timestamp(text: &str) -> Result<Timestamp, EvalError> {
-    let time = read_timestamp(text)
+/// Converts a text as Go's layout `RFC3339` is read.
+pub fn parse_timestamp(text: &str) -> Result<Time, EvalError> {
+    let time = rfc3339(text)
         .ok_or_else(|| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"))?;
-    in_range(time)
+    Some(time).filter(|time| time.is_in_range()).ok_or_else(overflow)
 }
 
-pub fn parse_date(text: &str) -> Option<Timestamp> {
+fn rfc3339(text: &str) -> Option<Time> {
+    let (date, rest) = text.split_once('T')?;
+    let at = rest.find(['Z', '+', '-'])?;
+    let (clock, zone) = rest.split_at(at);
+    let (clock, decimals) = match clock.find(['.', ',']) {
+        Some(at) => (&clock[..at], &clock[at + 1..]),
+        None => (clock, "0"),
+    };
+    let date = parts(date, '-', [4, 2, 2])?;
+    // Go accepts a single digit of the hour.
+    let clock = parts(clock, ':', [2, 2, 2]).or_else(|| parts(clock, ':', [1, 2, 2]))?;
+    let is_clock = clock[0] < 24 && clock[1] < 60 && clock[2] < 60;
+    let is_decimal = !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_clock || !is_decimal {
+        return None;
+    }
+    let offset = match zone.strip_prefix(['+', '-']) {
+        None => (zone == "Z").then_some(0)?,
+        Some(rest) => {
+            let [hours, minutes] = parts(rest, ':', [2, 2])?;
+            let seconds = (hours <= 24 && minutes <= 60).then_some(hours * 3600 + minutes * 60)?;
+            if zone.starts_with('-') { -seconds } else { seconds }
+        }
+    };
+    let [year, month, day] = date;
+    let date = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
+    let days = date.since(Date::constant(1970, 1, 1)).ok()?.get_days();
+    let seconds = i64::from(days) * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2] - offset;
+    // Further digits are dropped.
+    Some(Time { seconds, nanos: format!("{decimals:0<9}")[..9].parse().ok()? })
+}
+
+/// Numbers of fixed widths between separators.
+fn parts<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> Option<[i64; N]> {
+    let mut found = [0; N];
+    let mut pieces = text.split(separator);
+    for (number, width) in found.iter_mut().zip(widths) {
+        let piece = pieces.next().filter(|piece| piece.len() == width)?;
+        *number = piece.bytes().all(|byte| byte.is_ascii_digit()).then(|| piece.parse().ok())??;
+    }
+    pieces.next().is_none().then_some(found)
+}
+
+pub fn parse_date(text: &str) -> Option<Time> {
     if text.len() != 10 {
         return None;
     }
     let date: Date = text.parse().ok()?;
-    Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
+    let days = date.since(Date::constant(1970, 1, 1)).ok()?.get_days();
+    Some(Time { seconds: i64::from(days) * 86_400, nanos: 0 })
 }
 
 /// Go's notation, and the days and weeks that the `duration` format allows besides.
@@ -65,10 +186,6 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     number.checked_mul(seconds)?.checked_mul(1_000_000_000)
 }
 
-pub fn print_timestamp(time: Timestamp) -> String {
-    time.to_string()
-}
-
 /// Seconds with as many decimals as needed: `1.5s`.
 pub fn print_duration(nanos: i64) -> String {
     let (sign, magnitude) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
@@ -82,14 +199,11 @@ pub fn print_duration(nanos: i64) -> String {
 
 /// A calendar field of a time, in a zone given by name or offset (`-08:00`); UTC without a zone. Named zones are from
 /// the system's time zone database.
-pub fn field(name: &str, time: Timestamp, zone: Option<&str>) -> Result<i64, EvalError> {
-    let zone = match zone {
-        None => TimeZone::UTC,
-        Some(text) => parse_zone(text).ok_or_else(|| EvalError::failed(format!("unknown time zone {text}")))?,
-    };
-    let civil = zone.to_datetime(time);
+pub fn field(name: &str, time: Time, zone: Option<&str>) -> Result<i64, EvalError> {
+    let zone = zone.map_or(Ok(TimeZone::UTC), parse_zone)?;
+    let (civil, years) = time.civil(&zone);
     Ok(match name {
-        "getFullYear" => i64::from(civil.year()),
+        "getFullYear" => i64::from(civil.year()) + years,
         "getMonth" => i64::from(civil.month()) - 1,
         "getDayOfYear" => i64::from(civil.day_of_year()) - 1,
         "getDayOfMonth" => i64::from(civil.day()) - 1,
@@ -103,17 +217,22 @@ pub fn field(name: &str, time: Timestamp, zone: Option<&str>) -> Result<i64, Eva
     })
 }
 
-fn parse_zone(text: &str) -> Option<TimeZone> {
-    if text == "UTC" || text.is_empty() {
-        return Some(TimeZone::UTC);
+fn parse_zone(text: &str) -> Result<TimeZone, EvalError> {
+    // The zone of a server is UTC.
+    if matches!(text, "UTC" | "Local" | "") {
+        return Ok(TimeZone::UTC);
     }
-    let Some((hours, minutes)) = text.split_once(':') else { return TimeZone::get(text).ok() };
-    let negative = hours.starts_with('-');
-    let hours: i32 = hours.trim_start_matches(['-', '+']).parse().ok()?;
-    let minutes: i32 = minutes.parse().ok()?;
-    let seconds = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?;
-    let offset = Offset::from_seconds(if negative { -seconds } else { seconds }).ok()?;
-    Some(TimeZone::fixed(offset))
+    let unknown = || EvalError::failed(format!("unknown time zone {text}"));
+    let Some((hours, minutes)) = text.split_once(':') else { return TimeZone::get(text).map_err(|_| unknown()) };
+    let is_negative = hours.starts_with('-');
+    let number = |digits: &str| digits.parse::<i32>().map_err(|_| unknown());
+    let (hours, minutes) = (number(hours.trim_start_matches(['-', '+']))?, number(minutes)?);
+    if hours > 23 {
+        return Err(EvalError::failed(format!("timezone offset hours out of range [-23, 23]: {text}")));
+    }
+    let seconds = hours * 3600 + minutes.checked_mul(60).ok_or_else(unknown)?;
+    let offset = Offset::from_seconds(if is_negative { -seconds } else { seconds }).map_err(|_| unknown())?;
+    Ok(TimeZone::fixed(offset))
 }
 
 /// Hours, minutes, seconds or milliseconds of a duration, each as the total.

@@ -7,12 +7,12 @@ use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
 
-use jiff::Timestamp;
 use serde_json::Value as Json;
 
 use crate::authorization::{Authorization, Authorize, Check};
 use crate::names;
 use crate::opaque::Opaque;
+use crate::times::Time;
 use crate::types::{Identity, ObjectShape, Shape};
 
 /// A value.
@@ -39,7 +39,7 @@ pub enum Value<'a> {
     /// An object of a document.
     Object(Object<'a>),
     /// A point in time.
-    Timestamp(Timestamp),
+    Timestamp(Time),
     /// Nanoseconds.
     Duration(i64),
     /// A type, by name.

@@ -78,8 +78,7 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
         Value::Double(number) if number.abs() < 9_223_372_036_854_775_808.0 => Ok(Value::Int(*number as i64)),
         Value::Double(_) => Err(overflow()),
         Value::String(text) => text.parse().map(Value::Int).map_err(|_| unreadable("int")),
-        // jiff rounds towards 1970, Go towards the past.
-        Value::Timestamp(time) => Ok(Value::Int(time.as_second() - i64::from(time.subsec_nanosecond() < 0))),
+        Value::Timestamp(time) => Ok(Value::Int(time.seconds())),
         Value::Duration(nanos) => Ok(Value::Int(*nanos)),
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -94,6 +93,7 @@ fn to_uint<'a>(value: &Value<'a>) -> Outcome<'a> {
             Ok(Value::Uint(*number as u64))
         }
         Value::Double(_) => Err(overflow()),
+        Value::String(text) if text.starts_with('+') => Err(unreadable("uint")),
         Value::String(text) => text.parse().map(Value::Uint).map_err(|_| unreadable("uint")),
         _ => Err(EvalError::NoSuchOverload),
     }

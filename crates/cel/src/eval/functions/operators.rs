@@ -8,7 +8,6 @@ use crate::budget::EvalError;
 use crate::compare::{contains, equal, order, place_of};
 use crate::eval::Evaluation;
 use crate::eval::node::CallNode;
-use crate::times;
 use crate::types::Identity;
 use crate::value::{ELEMENT, Key, List, Value, whole};
 
@@ -25,7 +24,7 @@ fn checked_unsigned<'a>(result: Option<u64>) -> Outcome<'a> {
 }
 
 fn checked_duration<'a>(result: Option<i64>) -> Outcome<'a> {
-    result.map(Value::Duration).ok_or_else(|| EvalError::failed("duration overflow"))
+    result.map(Value::Duration).ok_or_else(|| EvalError::failed("integer overflow"))
 }
 
 pub fn not<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
@@ -38,14 +37,25 @@ pub fn not<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>])
 
 pub fn equals<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
-    let [a, b] = args else { return Err(EvalError::NoSuchOverload) };
+    let (a, b) = comparable(args)?;
     equal(a, b, on.meter).map(Value::Bool)
 }
 
 pub fn differs<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
-    let [a, b] = args else { return Err(EvalError::NoSuchOverload) };
+    let (a, b) = comparable(args)?;
     equal(a, b, on.meter).map(|same| Value::Bool(!same))
+}
+
+/// As upstream, the values of libraries are compared with their own type only, and all others with any.
+fn comparable<'v, 'a>(args: &'v [Value<'a>]) -> Result<(&'v Value<'a>, &'v Value<'a>), EvalError> {
+    match args {
+        [Value::Opaque(a), Value::Opaque(b)] if a.type_name() != b.type_name() => Err(EvalError::NoSuchOverload),
+        [a @ Value::Opaque(_), b @ Value::Opaque(_)] => Ok((a, b)),
+        [Value::Opaque(_), _] => Err(EvalError::NoSuchOverload),
+        [a, b] => Ok((a, b)),
+        _ => Err(EvalError::NoSuchOverload),
+    }
 }
 
 pub fn within<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
@@ -70,7 +80,10 @@ pub fn within<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a
 pub fn relation<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
     let [a, b] = args else { return Err(EvalError::NoSuchOverload) };
-    let order = order(a, b, on.meter)?;
+    let order = order(a, b, on.meter).map_err(|error| match error {
+        EvalError::NoSuchOverload => no_overload(&call.name, args),
+        other => other,
+    })?;
     Ok(Value::Bool(match &*call.name {
         "_<_" => order == Some(Ordering::Less),
         "_<=_" => order.is_some_and(Ordering::is_le),
@@ -104,16 +117,24 @@ pub fn add<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>])
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a + b)),
         [Value::Duration(a), Value::Duration(b)] => checked_duration(a.checked_add(*b)),
         [Value::Timestamp(time), Value::Duration(nanos)] | [Value::Duration(nanos), Value::Timestamp(time)] => {
-            shift(*time, *nanos)
+            time.plus(*nanos).map(Value::Timestamp)
         }
-        _ => Err(EvalError::NoSuchOverload),
+        _ => Err(no_overload("_+_", args)),
     }
 }
 
-fn shift<'a>(time: jiff::Timestamp, nanos: i64) -> Outcome<'a> {
-    let moved = time.checked_add(jiff::SignedDuration::from_nanos(nanos));
-    let moved = moved.map_err(|_| EvalError::failed("timestamp overflow"))?;
-    times::in_range(moved).map(Value::Timestamp)
+/// Upstream names the function if values of the first type have no such function, unless they receive any call.
+fn no_overload(name: &str, args: &[Value<'_>]) -> EvalError {
+    let is_known = args.first().is_some_and(|first| match first {
+        Value::String(_) | Value::Duration(_) | Value::Timestamp(_) | Value::Int(_) => true,
+        Value::Double(_) => name != "_%_",
+        Value::Uint(_) => name != "-_",
+        Value::List(_) => name == "_+_",
+        Value::Bytes(_) => matches!(name, "_+_" | "_<_" | "_<=_" | "_>_" | "_>=_"),
+        Value::Bool(_) => matches!(name, "_<_" | "_<=_" | "_>_" | "_>=_"),
+        _ => false,
+    });
+    if is_known { EvalError::NoSuchOverload } else { EvalError::failed(format!("no such overload: {name}")) }
 }
 
 /// Appends lists; sets and keyed lists add missing items, and keyed lists replace items of the same key.
@@ -149,14 +170,12 @@ pub fn subtract<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
         [Value::Uint(a), Value::Uint(b)] => checked_unsigned(a.checked_sub(*b)),
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a - b)),
         [Value::Duration(a), Value::Duration(b)] => checked_duration(a.checked_sub(*b)),
-        [Value::Timestamp(a), Value::Timestamp(b)] => {
-            checked_duration(i64::try_from(a.duration_since(*b).as_nanos()).ok())
-        }
+        [Value::Timestamp(a), Value::Timestamp(b)] => checked_duration(a.since(*b)),
         [Value::Timestamp(time), Value::Duration(nanos)] => match nanos.checked_neg() {
-            Some(nanos) => shift(*time, nanos),
-            None => Err(EvalError::failed("timestamp overflow")),
+            Some(nanos) => time.plus(nanos).map(Value::Timestamp),
+            None => Err(EvalError::failed("integer overflow")),
         },
-        _ => Err(EvalError::NoSuchOverload),
+        _ => Err(no_overload("_-_", args)),
     }
 }
 
@@ -173,7 +192,7 @@ pub fn multiplicative<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args:
         ("_%_", [Value::Int(a), Value::Int(b)]) => checked(a.checked_rem(*b)),
         ("_/_", [Value::Uint(a), Value::Uint(b)]) => Ok(Value::Uint(a / b)),
         ("_%_", [Value::Uint(a), Value::Uint(b)]) => Ok(Value::Uint(a % b)),
-        _ => Err(EvalError::NoSuchOverload),
+        (name, args) => Err(no_overload(name, args)),
     }
 }
 
@@ -183,7 +202,7 @@ pub fn negate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a
         [Value::Int(number)] => checked(number.checked_neg()),
         [Value::Double(number)] => Ok(Value::Double(-number)),
         [Value::Duration(nanos)] => checked_duration(nanos.checked_neg()),
-        _ => Err(EvalError::NoSuchOverload),
+        _ => Err(no_overload("-_", args)),
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn display(value: &Value<'_>) -> Result<String, EvalError> {
             Ok(text) => text.to_owned(),
             Err(_) => return Err(EvalError::failed("invalid UTF-8 in bytes, cannot convert to string")),
         },
-        Value::Timestamp(time) => times::print_timestamp(*time),
+        Value::Timestamp(time) => time.to_string(),
         Value::Duration(nanos) => times::print_duration(*nanos),
         Value::Type(name) => name.to_string(),
         Value::Opaque(opaque) => match &**opaque {
@@ -148,15 +148,14 @@ pub fn index_of<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Val
         None => 0,
         Some(from) if part.is_empty() => return Ok(Value::Int(from)),
         Some(from) => match byte_at(text, from) {
-            Some(at) => at,
+            Some(at) if at < text.len() => at,
             None if from < 0 => return out_of_range(from),
-            None => return Ok(Value::Int(-1)),
+            _ => return Ok(Value::Int(-1)),
         },
     };
     let found = if last {
         // The match may start at `start` and extend beyond it.
-        let end = text.len().min(start + part.len());
-        let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+        let end = text.floor_char_boundary(start + part.len());
         text[..end].rfind(&**part)
     } else {
         text[start..].find(&**part).map(|at| at + start)
