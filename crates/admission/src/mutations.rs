@@ -271,7 +271,8 @@ impl<'s> Run<'_, 's, '_> {
     }
 }
 
-/// The object after a JSON patch. A test that fails leaves it unchanged.
+/// The object after a JSON patch. A test that fails leaves it unchanged; as upstream, no value passes a test for null, not
+/// even an absent one.
 fn operations(patch: &Value, object: Value) -> Result<Value, String> {
     let mut patch = patch.clone();
     for operation in patch.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -282,8 +283,14 @@ fn operations(patch: &Value, object: Value) -> Result<Value, String> {
             operation.remove("from");
         }
     }
+    let fails = |operation: &Value| operation["op"] == "test" && operation.get("value") == Some(&Value::Null);
+    let failing = patch.as_array().and_then(|operations| operations.iter().position(fails));
+    if let (Some(failing), Some(operations)) = (failing, patch.as_array_mut()) {
+        operations.truncate(failing);
+    }
     let mut changed = object.clone();
     match json_patch::from_value(&patch).and_then(|patch| patch.apply(&mut changed)) {
+        Ok(()) if failing.is_some() => Ok(object),
         Ok(()) => Ok(changed),
         Err(PatchError::TestFailed(_)) => Ok(object),
         Err(error) => Err(format!("JSON Patch: {error}")),

@@ -77,6 +77,14 @@ async fn mutating_policies_change_objects() {
             201,
             json!(null),
         ),
+        // No value passes a test for null.
+        (
+            json!({"mutations": [operations("[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a': 'b'}}, \
+                                             JSONPatch{op: 'test', path: '/data/x', value: null}, \
+                                             JSONPatch{op: 'remove', path: '/data/x'}]")]}),
+            201,
+            json!(null),
+        ),
         // The next mutation is applied all the same.
         (
             json!({"failurePolicy": "Ignore", "mutations": [operations("[JSONPatch{op: 'remove', path: '/data/x'}]"), configuration(labels)]}),
