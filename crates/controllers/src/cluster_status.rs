@@ -159,6 +159,7 @@ async fn probe(member: &Member) -> Probe {
     match answer {
         Some(StatusCode::OK) => Probe::Healthy,
         Some(code) if code.is_success() => Probe::Unhealthy,
+        Some(code @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)) => Probe::Denied(code.as_u16()),
         _ => Probe::Offline,
     }
 }

@@ -15,6 +15,8 @@ pub enum Probe {
     NoClient(String),
     /// It did not answer.
     Offline,
+    /// It answered 401 or 403: the credentials of the control plane are not valid there.
+    Denied(u16),
     /// It answered, but not that it is well.
     Unhealthy,
     /// It answered and reported that it is healthy.
@@ -33,6 +35,13 @@ impl Probe {
                 ("False", reasons::STATUS_COLLECTION_FAILED, format!("failed to create a ClusterClient: {error}"))
             }
             Self::Offline => ("False", reasons::CLUSTER_NOT_REACHABLE, "cluster is not reachable".to_owned()),
+            Self::Denied(code) => (
+                "False",
+                reasons::CLUSTER_NOT_REACHABLE,
+                format!(
+                    "cluster is not reachable: its API server answers {code} to the credentials of the control plane"
+                ),
+            ),
             Self::Unhealthy => (
                 "False",
                 reasons::CLUSTER_NOT_READY,

@@ -137,7 +137,7 @@ pub fn settle(
     if turns {
         observation.turn(ready, now);
     }
-    let is_known = !ready && current.reason == observed.reason && current.message.starts_with(&observed.message);
+    let is_known = !ready && current.reason == observed.reason && reports(&current.message, &observed.message);
     let reported =
         if is_known { current.clone() } else { evidenced(observed, observation.healthy_at, observation.since) };
     (reported, observation)
@@ -145,6 +145,11 @@ pub fn settle(
 
 fn is_refusal(reason: &str) -> bool {
     [reasons::CLUSTER_IS_CONTROL_PLANE, reasons::CLUSTER_JOINED_TWICE, reasons::CLUSTER_REPLACED].contains(&reason)
+}
+
+/// Whether a message of the condition is `observed`, with or without evidence.
+fn reports(message: &str, observed: &str) -> bool {
+    message.strip_prefix(observed).is_some_and(|rest| rest.is_empty() || rest.starts_with(" (since "))
 }
 
 /// Adds the evidence and its time, which stay the same from probe to probe.
@@ -407,6 +412,15 @@ mod tests {
             last.message,
             "cluster is reachable but health endpoint responded without ok (since 1970-01-01T00:00:00Z)"
         );
+        let probes = [Probe::Offline, Probe::Denied(401), Probe::Denied(401), Probe::Offline, Probe::Offline];
+        let messages = |count: usize| {
+            let probes: Vec<_> = (0..).map(|n| n * 10).zip(probes[..count].iter().cloned()).collect();
+            outcome_of(None, &probes).1.message
+        };
+        let denied = "cluster is not reachable: its API server answers 401 to the credentials of the control plane";
+        let since = "(since 1970-01-01T00:00:00Z)";
+        assert_eq!([2, 3].map(messages), [1, 2].map(|_| format!("{denied} {since}")));
+        assert_eq!([1, 4, 5].map(messages), [1, 2, 3].map(|_| format!("cluster is not reachable {since}")));
         // Another process continues with the condition.
         let (again, _) = settle(&Probe::Unhealthy, Some(&last), None, Thresholds::default(), at(100));
         assert_eq!(again, last);

@@ -1,10 +1,12 @@
 //! Members that become unreachable and recover, as their Clusters report it; and the removal of a Cluster.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{DeleteOptions, ListOptions};
 use controllers::Settings;
+use http::StatusCode;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::names;
@@ -15,6 +17,7 @@ use tokio::time::Instant;
 
 use crate::by_hand::{bind, bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
+use crate::network::Sent;
 
 async fn cluster(plane: &Plane) -> Value {
     plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await.expect("the cluster")
@@ -39,6 +42,22 @@ async fn until_ready_is(plane: &Plane, status: &str) -> (Value, Duration) {
         })
         .await;
     (seen, started.elapsed())
+}
+
+/// As after the service account of the control plane was deleted in the member.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_refuses_the_credentials_is_named_as_such() {
+    let plane = Plane::start().await;
+    plane.network.set_answers(Some(Arc::new(|sent: &Sent| (sent.server == "m1").then_some(StatusCode::UNAUTHORIZED))));
+    let (away, _) = until_ready_is(&plane, "False").await;
+    assert_eq!(ready(&away)["reason"], "ClusterNotReachable");
+    let away = ready(&away);
+    let message = away["message"].as_str().unwrap_or_default();
+    let expected =
+        "cluster is not reachable: its API server answers 401 to the credentials of the control plane (since ";
+    assert!(message.starts_with(expected), "{message}");
+    plane.network.set_answers(None);
+    until_ready_is(&plane, "True").await;
 }
 
 #[tokio::test(start_paused = true)]
