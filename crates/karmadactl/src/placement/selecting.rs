@@ -55,17 +55,29 @@ pub fn near_misses(live: &Live, selection: &Selection<'_>) -> Vec<String> {
         if policy.metadata.deletion_timestamp.is_some() {
             why.push("it is being deleted".to_owned());
         }
-        let selectors = policy.spec.resource_selectors.iter().filter(|it| it.kind == template.kind());
-        let differences = selectors.map(|selector| differences(selector, template)).min_by_key(Vec::len)?;
+        let selectors = policy.spec.resource_selectors.iter().filter(|it| means(&it.kind, template.kind()));
+        // Admission sets the namespace of a selector to that of its policy, which is one difference.
+        let elsewhere = if why.is_empty() { "" } else { policy.metadata.namespace.as_str() };
+        let differences = selectors.map(|it| differences(it, template, elsewhere)).min_by_key(Vec::len)?;
         why.extend(differences);
         (why.len() == 1).then(|| format!("{} {}: {}", Policy::kind(policy.scope), policy.key(), why.remove(0)))
     };
     live.policies.iter().filter_map(miss).take(NAMED).collect()
 }
 
+/// Whether a selector's kind is probably meant to be `kind`: `deployment` and `deployments` are names of resources.
+fn means(selected: &str, kind: &str) -> bool {
+    let singular = selected.strip_suffix('s').unwrap_or(selected);
+    [selected, singular].iter().any(|it| it.eq_ignore_ascii_case(kind))
+}
+
 /// The differences between a selector of the kind and a workload; at least two if the workload was probably not meant.
-fn differences(selector: &ResourceSelector, template: Tree<'_>) -> Vec<String> {
+/// A selector of the namespace `elsewhere` has none in that.
+fn differences(selector: &ResourceSelector, template: Tree<'_>, elsewhere: &str) -> Vec<String> {
     let mut why = Vec::new();
+    if selector.kind != template.kind() {
+        why.push(format!("it selects kind {}, the workload has {}", selector.kind, template.kind()));
+    }
     if selector.api_version != template.api_version() {
         why.push(format!(
             "it selects apiVersion {}, the workload has {}",
@@ -73,7 +85,7 @@ fn differences(selector: &ResourceSelector, template: Tree<'_>) -> Vec<String> {
             template.api_version()
         ));
     }
-    if !selector.namespace.is_empty() && selector.namespace != template.namespace() {
+    if !["", elsewhere, template.namespace()].contains(&selector.namespace.as_str()) {
         why.push(format!("it selects namespace {}", selector.namespace));
     }
     if !selector.name.is_empty() && selector.name != template.name() {
