@@ -12,6 +12,10 @@ use karmada_api::admission::webhooks::Webhook;
 use karmada_api::admission::{self, Written};
 use serde_json::Value;
 
+use crate::cluster_admission::ClusterAdmission;
+use crate::lasting::Lasting;
+use crate::registration::AgentRules;
+use crate::registry_admission::RegistryAdmission;
 use crate::rights;
 use crate::rules::{Review, Rules};
 
@@ -22,6 +26,17 @@ const QUOTAS: (&str, &str) = ("policy.karmada.io", "federatedresourcequotas");
 const BINDING_WEBHOOK: &str = "resourcebinding.karmada.io";
 
 pub struct KarmadaAdmission(pub Arc<Rules>);
+
+/// The plugins of a control plane beside Kubernetes' own. `allow_http` is `--allow-http-member-endpoints`.
+pub fn of_control_plane(rules: &Arc<Rules>, allow_http: bool) -> [Arc<dyn Admission>; 5] {
+    [
+        Arc::new(KarmadaAdmission(Arc::clone(rules))),
+        Arc::new(ClusterAdmission::new(allow_http)),
+        Arc::new(RegistryAdmission::default()),
+        Arc::new(AgentRules::default()),
+        Arc::new(Lasting::default()),
+    ]
+}
 
 /// The request as the rules take it, and the webhook that has its rules; `None` without rules, as for subresources.
 fn reviewed<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Review<'a>, &'static Webhook)> {

@@ -22,12 +22,10 @@ use transport::Identity;
 use world::World;
 
 use crate::access::{self, Socket};
-use crate::admission::KarmadaAdmission;
 use crate::aggregation;
 use crate::audit;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
-use crate::cluster_admission::ClusterAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::event_storage::{self, EventStorage};
@@ -40,8 +38,7 @@ use crate::operation::{Operation, Shutdown};
 use crate::peers::{self, Peers};
 pub use crate::plugins::default_plugins;
 use crate::reach::Listen;
-use crate::registration::{self, AgentRules};
-use crate::registry_admission::RegistryAdmission;
+use crate::registration;
 use crate::resources;
 use crate::rules::Rules;
 use crate::service_accounts::ServiceAccounts;
@@ -479,10 +476,7 @@ fn server_config(
     };
     let settings = plugins::Settings { world, pod_security: configuration.pod_security.clone() };
     let mut admission = plugins::configured(options.services.clone(), &settings, &options.plugins)?;
-    admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
-    admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));
-    admission.push(Arc::new(RegistryAdmission::default()));
-    admission.push(Arc::new(AgentRules::default()));
+    admission.extend(crate::admission::of_control_plane(rules, options.admission.allow_http_endpoints));
     Ok(ServerConfig {
         store,
         world: world.clone(),

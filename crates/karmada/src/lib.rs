@@ -23,6 +23,7 @@ mod flow_objects;
 mod front;
 pub mod front_proxies;
 pub mod identity;
+mod lasting;
 mod listed_metrics;
 mod logging;
 pub mod member;
