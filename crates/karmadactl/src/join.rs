@@ -186,7 +186,9 @@ async fn refuse_registered(control: &Client, name: &str, endpoint: &str, id: &st
 fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -> Option<String> {
     let (its_id, its_endpoint) = (text(&spec["id"]), text(&spec["apiEndpoint"]));
     match (other == name, its_id == id) {
-        (true, true) => Some(format!("the cluster at {endpoint} is already joined as {name}")),
+        (true, true) => {
+            Some(format!("the cluster at {endpoint} is already joined as {name}; --renew registers it again"))
+        }
         (false, true) => Some(format!(
             "the cluster at {endpoint} is already joined as {other} (at {its_endpoint}); to give it the name {name}, \
              first run: karmadactl unjoin {other}"
@@ -450,7 +452,7 @@ mod tests {
         let joined = json!({"id": "a", "apiEndpoint": "https://1"});
         for (name, id, expected) in [
             ("m2", "b", None),
-            ("m1", "a", Some("the cluster at https://2 is already joined as m1")),
+            ("m1", "a", Some("the cluster at https://2 is already joined as m1; --renew registers it again")),
             (
                 "m2",
                 "a",

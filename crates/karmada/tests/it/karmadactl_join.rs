@@ -84,7 +84,11 @@ async fn a_cluster_joins_and_leaves() {
     let other = fleet.member("other").await;
     let (url, its_url) = (member.url(), other.url());
     for (name, config, why) in [
-        ("member1", member.kubeconfig(), format!("the cluster at {url} is already joined as member1")),
+        (
+            "member1",
+            member.kubeconfig(),
+            format!("the cluster at {url} is already joined as member1; --renew registers it again"),
+        ),
         (
             "other",
             member.kubeconfig(),

@@ -53,7 +53,7 @@ use crate::{
     explain, failover, get,
 };
 use crate::{
-    interpret, join, metadata_edit, patch, placement, promote, register, resume, rollout, taint, token, top,
+    interpret, join, metadata_edit, patch, placement, promote, register, renewal, resume, rollout, taint, token, top,
     tree as resource_tree, unjoin, unregister, wait, why,
 };
 use line::{Request, read, tree};
@@ -166,6 +166,9 @@ enum Command {
         /// Zones of the joining cluster.
         #[arg(long, value_delimiter = ',')]
         cluster_zones: Vec<String>,
+        /// Register the present address of a joined cluster, and new credentials.
+        #[arg(long, conflicts_with_all = ["cluster_provider", "cluster_region", "cluster_zones"])]
+        renew: bool,
     },
     /// Remove a Push mode cluster from the control plane.
     Unjoin {
@@ -392,13 +395,16 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Annotate { annotate } => metadata_edit::annotate(context, &annotate).await,
             Command::ApiVersions(versions) => api_versions::run(context, &versions).await,
             Command::ApiResources { resources } => api_resources::run(context, &resources.options()?).await,
-            Command::Join { args, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
+            Command::Join { args, member, act_as, cluster_provider, cluster_region, cluster_zones, renew } => {
                 let (provider, region, zones) = (cluster_provider, cluster_region, cluster_zones);
                 let (cluster_namespace, dry_run) = (member.cluster_namespace, member.dry_run);
                 let options = JoinOptions { cluster_namespace, provider, region, zones, dry_run, ..Default::default() };
                 let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
                 let context = Context { act_as: act_as.into_option(), ..context.clone() };
-                join::run(&context, &args, config, name, &options).await
+                match renew {
+                    true => renewal::run(&context, &args, config, name, &options).await,
+                    false => join::run(&context, &args, config, name, &options).await,
+                }
             }
             Command::Unjoin { args, member, force, wait } => {
                 let options = unjoin::Options {

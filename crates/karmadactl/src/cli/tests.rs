@@ -345,6 +345,9 @@ fn help_has_kubectls_layout() {
           # Check without changing anything
           karmadactl join member1 --cluster-kubeconfig=member1.config --dry-run
 
+          # Register the new address and new credentials of member1
+          karmadactl join member1 --cluster-kubeconfig=member1.config --renew
+
         Options:
             --cluster-context='':
         	Name of the member cluster's context in its kubeconfig file; the current one when empty
@@ -375,6 +378,9 @@ fn help_has_kubectls_layout() {
 
             --karmada-as-uid='':
         	UID to impersonate at the control plane
+
+            --renew=false:
+        	Register the present address of a joined cluster, and new credentials
 
         Usage:
           karmadactl join CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG> [options]

@@ -300,15 +300,12 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         found.push(finding(severity, &object, problem, evidence, next));
     };
     let describe = format!("{program} describe cluster {name}");
-    let ready = condition(cluster, "Ready");
-    if ready.is_none_or(|it| it["status"] != "True") {
-        let evidence = ready.map_or_else(
-            || "it has no condition Ready yet".to_owned(),
-            |it| format!("Ready is {}: {}: {}", text(&it["status"]), text(&it["reason"]), text(&it["message"])),
-        );
-        add(Severity::Error, "it is not ready", evidence, describe.clone());
-    }
+    let renew = format!("Store its credentials again: {program} join {name} --renew --cluster-kubeconfig=FILE");
     let is_pull = cluster["spec"]["syncMode"] == "Pull";
+    if let Some((evidence, is_denied)) = unready(cluster) {
+        let next = if is_denied && !is_pull { &renew } else { &describe };
+        add(Severity::Error, "it is not ready", evidence, next.clone());
+    }
     if let Some(age) = lease_age(member, facts.now).filter(|age| *age > OLD_LEASE) {
         let evidence = format!("the Lease {name} in karmada-cluster was renewed {} ago", ago(age));
         let next = format!("Check that the agent runs in {name}: kubectl -n karmada-system get pods");
@@ -326,13 +323,13 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
             );
             add(Severity::Warning, "its tunnel is not open, so get, logs and exec do not reach it", why.clone(), next);
         }
+        Some(Err(why)) if is_pull => {
+            let next = format!("Its Works arrive without the proxy; logs, exec and get need it: {describe}");
+            add(Severity::Warning, "the proxy does not reach it", why.clone(), next);
+        }
         Some(Err(why)) => {
-            let severity = if is_pull { Severity::Warning } else { Severity::Error };
-            let next = match is_pull {
-                true => format!("Its Works arrive without the proxy; logs, exec and get need it: {describe}"),
-                false => describe.clone(),
-            };
-            add(severity, "the proxy does not reach it", why.clone(), next);
+            let next = if why.contains(NO_IMPERSONATOR) { &renew } else { &describe };
+            add(Severity::Error, "the proxy does not reach it", why.clone(), next.clone());
         }
         Some(Ok(Probe { version, .. })) => {
             let known = text(&cluster["status"]["kubernetesVersion"]);
@@ -371,6 +368,20 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
     let probe = member.probe.as_ref().and_then(|it| it.as_ref().ok());
     found.extend(clock(&object, probe.and_then(|it| it.skew)));
     found
+}
+
+/// Upstream's error of a proxy that cannot read the Secret of the impersonator, with upstream's spelling.
+const NO_IMPERSONATOR: &str = "failed to get impresonateToken";
+
+/// The evidence that a cluster is not ready, and whether its credentials are missing or refused.
+fn unready(cluster: &Value) -> Option<(String, bool)> {
+    let Some(ready) = condition(cluster, "Ready") else {
+        return Some(("it has no condition Ready yet".to_owned(), false));
+    };
+    let (status, reason, message) = (text(&ready["status"]), text(&ready["reason"]), text(&ready["message"]));
+    let is_missing = reason == "StatusCollectionFailed" && message.starts_with("failed to create a ClusterClient");
+    let is_denied = is_missing || message.contains("to the credentials of the control plane");
+    (status != "True").then(|| (format!("Ready is {status}: {reason}: {message}"), is_denied))
 }
 
 /// An agent's certificate that it should have renewed.

@@ -166,7 +166,8 @@ fn next(facts: &Facts, outstanding: &[&works::Row]) -> Vec<String> {
         let how = match mode == karmada_api::cluster::v1alpha1::SyncMode::Pull {
             true => format!("see whether karmada-agent runs in {name} and reaches the control plane"),
             false => format!(
-                "see whether {} answers from the control plane, and the credentials of {name} hold",
+                "see whether {} answers from the control plane, and the credentials of {name} hold; register others with: \
+                 karmadactl join {name} --renew --cluster-kubeconfig=FILE",
                 cluster.spec.api_endpoint
             ),
         };

@@ -26,6 +26,10 @@ pub const PAGES: &[Page] = &[
                 "Check without changing anything",
                 "karmadactl join member1 --cluster-kubeconfig=member1.config --dry-run",
             ),
+            (
+                "Register the new address and new credentials of member1",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config --renew",
+            ),
         ],
     },
     Page {

@@ -84,6 +84,7 @@ fn flags_beyond_upstreams_are_listed() {
     expect![[r#"
         create: namespace
         get: chunk-size field-selector
+        join: renew
         token delete: dry-run
         version: output
     "#]]

@@ -129,6 +129,31 @@ fn members() {
             "error cluster m1: it is not ready (Ready is Unknown: ClusterStatusUnknown: no answer) -> karmadactl describe cluster m1",
         ],
     );
+    for (mode, reason, message, next) in [
+        ("Push", "ClusterNotReachable", "cluster is not reachable (since x)", "karmadactl describe cluster m1"),
+        (
+            "Push",
+            "ClusterNotReachable",
+            "cluster is not reachable: its API server answers 401 to the credentials of the control plane (since x)",
+            "Store its credentials again: karmadactl join m1 --renew --cluster-kubeconfig=FILE",
+        ),
+        (
+            "Push",
+            "StatusCollectionFailed",
+            "failed to create a ClusterClient: no secret",
+            "Store its credentials again: karmadactl join m1 --renew --cluster-kubeconfig=FILE",
+        ),
+        (
+            "Pull",
+            "StatusCollectionFailed",
+            "failed to create a ClusterClient: no secret",
+            "karmadactl describe cluster m1",
+        ),
+    ] {
+        let ready = json!({"type": "Ready", "status": "False", "reason": reason, "message": message});
+        let finding = format!("error cluster m1: it is not ready (Ready is False: {reason}: {message}) -> {next}");
+        check(with(json!({"spec": {"syncMode": mode}, "status": {"conditions": [ready]}})), &[&finding]);
+    }
     let held = |type_: &str| json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": type_, "status": "True"}]}});
     check(
         with(held("ResumePending")),
@@ -165,6 +190,12 @@ fn members() {
         "Push",
         &[silent, "error cluster m1: the proxy does not reach it (no route) -> karmadactl describe cluster m1"],
     );
+    let without = "failed to get impresonateToken for cluster m1: no secret";
+    let renew = format!(
+        "error cluster m1: the proxy does not reach it ({without}) -> Store its credentials again: karmadactl join m1 --renew \
+         --cluster-kubeconfig=FILE"
+    );
+    probed(Err(without.into()), "Push", &[silent, &renew]);
     probed(
         Err("no route".into()),
         "Pull",
