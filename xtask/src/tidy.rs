@@ -42,7 +42,6 @@ const LONG: &[(&str, &str, usize)] = &[
     ("crates/karmada/src/apiserver.rs", "open", 136),
     ("crates/karmadactl/src/cli/mod.rs", "execute", 80),
     ("crates/karmadactl/src/diagnosis.rs", "unreachable", 72),
-    ("crates/karmadactl/src/doctor/findings.rs", "member", 81),
 ];
 
 /// Names that state no subject.

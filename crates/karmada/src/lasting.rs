@@ -1,4 +1,4 @@
-//! Deletions that only a mistake asks for, and that the members would follow: those of Karmada's own definitions, of the
+//! Deletions that can only be mistakes, and that the members would follow: those of Karmada's own definitions, of the
 //! execution namespace of a joined cluster, and of a namespace with credentials of clusters.
 
 use std::collections::{BTreeMap, BTreeSet};

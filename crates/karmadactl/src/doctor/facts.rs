@@ -47,6 +47,8 @@ pub struct Control {
     pub leaders: Vec<(String, i64)>,
     /// The members with open tunnels; `None` where the metrics do not count them.
     pub tunnels: Option<BTreeSet<String>>,
+    /// Why NoExecute taints evict nothing; `None` if they do, or if that is unknown.
+    pub no_evictions: Option<String>,
 }
 
 /// The validity of a certificate, in seconds since 1970.

@@ -350,24 +350,38 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
         let next = format!("{program} failover plan {name}; {program} failover release {name}");
         add(Severity::Warning, "evictions are paused", evidence, next);
     }
-    let taints = cluster["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
-    // Taints of the control plane's own group are explained by the findings above.
-    let by_hand = |taint: &&Value| {
-        (taint["effect"] == "NoExecute" || taint["effect"] == "NoSchedule")
-            && !text(&taint["key"]).starts_with("cluster.karmada.io/")
-    };
-    for taint in taints.iter().filter(by_hand) {
-        let shown = match text(&taint["value"]) {
-            "" => format!("{}:{}", text(&taint["key"]), text(&taint["effect"])),
-            value => format!("{}={value}:{}", text(&taint["key"]), text(&taint["effect"])),
-        };
-        let problem = if taint["effect"] == "NoExecute" { "workloads leave it" } else { "it takes no new workloads" };
-        let next = format!("{program} taint clusters {name} {}:{}-", text(&taint["key"]), text(&taint["effect"]));
-        add(Severity::Info, problem, format!("it has the taint {shown}"), next);
-    }
+    found.extend(taints(cluster, &object, facts.control.no_evictions.as_deref(), program));
     let probe = member.probe.as_ref().and_then(|it| it.as_ref().ok());
     found.extend(clock(&object, probe.and_then(|it| it.skew)));
     found
+}
+
+/// The taints of a cluster that keep workloads away. Those of the control plane's own group are explained by other
+/// findings. `no_evictions`: why NoExecute evicts nothing.
+fn taints(cluster: &Value, object: &str, no_evictions: Option<&str>, program: &str) -> Vec<Finding> {
+    let name = text(&cluster["metadata"]["name"]);
+    let taints = cluster["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
+    let repels = |taint: &&Value| {
+        (taint["effect"] == "NoExecute" || taint["effect"] == "NoSchedule")
+            && !text(&taint["key"]).starts_with("cluster.karmada.io/")
+    };
+    let of = |taint: &Value| {
+        let (key, effect) = (text(&taint["key"]), text(&taint["effect"]));
+        let shown = match text(&taint["value"]) {
+            "" => format!("{key}:{effect}"),
+            value => format!("{key}={value}:{effect}"),
+        };
+        let (problem, evidence) = match (effect, no_evictions) {
+            ("NoExecute", None) => ("workloads leave it", format!("it has the taint {shown}")),
+            ("NoExecute", Some(why)) => {
+                ("it takes no new workloads", format!("it has the taint {shown}, which evicts nothing: {why}"))
+            }
+            _ => ("it takes no new workloads", format!("it has the taint {shown}")),
+        };
+        let next = format!("{program} taint clusters {name} {key}:{effect}-");
+        finding(Severity::Info, object, problem, evidence, next)
+    };
+    taints.iter().filter(repels).map(of).collect()
 }
 
 /// Upstream's error of a proxy that cannot read the Secret of the impersonator, with upstream's spelling.

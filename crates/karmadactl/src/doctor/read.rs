@@ -110,6 +110,7 @@ async fn health(control: &Client, patience: Duration, facts: &mut Facts) {
         Ok(answer) if answer.is_success => {
             facts.control.metrics = facts::samples(&answer.text, &METRICS);
             facts.control.tunnels = facts::tunnels(&answer.text);
+            facts.control.no_evictions = crate::evictions::off(control).await;
         }
         Ok(answer) => facts.unread.push(("metrics of the control plane".into(), refusal(&answer.text))),
         Err(why) => facts.unread.push(("metrics of the control plane".into(), why)),

@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 use world::World;
 
 use super::FailoverArgs;
-use crate::Context;
 use crate::error::Error;
 use crate::placement::source::{clusters, each_binding, list};
 use crate::resume::Form;
 use crate::table::{Layout, printable};
+use crate::{Context, evictions};
 
 pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(), Error> {
     let form = Form::parse(args.output.as_deref())?;
@@ -55,7 +55,8 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     let options = Options { purge_mode, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
     let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
-    let preview = Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts };
+    let off = evictions::off(&client).await;
+    let preview = Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts, off };
     match form {
         Form::Text => context.print(&preview.text(args.limit, context.columns())),
         _ => context.print(&form.encode(&preview.value())?),
@@ -83,7 +84,8 @@ pub async fn with_taints(
     let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
     let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
-    Ok(Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts }.text(super::LIMIT, context.columns()))
+    let preview = Preview { cluster, all: &all, taints: &taints, forecasts: &forecasts, off: None };
+    Ok(preview.text(super::LIMIT, context.columns()))
 }
 
 /// The bindings of both scopes in a cluster. Other bindings are not kept in memory.
@@ -132,6 +134,8 @@ struct Preview<'a> {
     all: &'a [Arc<Cluster>],
     taints: &'a [Taint],
     forecasts: &'a [BindingForecast<'a>],
+    /// Why no taint evicts now, if that is known.
+    off: Option<String>,
 }
 
 #[derive(Default)]
@@ -168,6 +172,9 @@ impl Preview<'_> {
     fn notes(&self) -> Vec<String> {
         let name = &self.cluster.metadata.name;
         let mut notes = Vec::new();
+        if let Some(why) = &self.off {
+            notes.push(format!("Nothing leaves yet: {why}"));
+        }
         if by_taint::evicting(self.taints).next().is_none() {
             notes.push(format!(
                 "Nothing would leave {name} if it died: no ClusterTaintPolicy gives it a NoExecute taint then. Plan for another \
@@ -368,7 +375,8 @@ mod tests {
         let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
         let departure = Departure { cluster: "m1", taints: &here.spec.taints, options, now: now() };
         let forecasts = evacuate(&bindings, &all, departure, &Gates::default());
-        let preview = Preview { cluster: &here, all: &all, taints: &here.spec.taints, forecasts: &forecasts };
+        let preview =
+            Preview { cluster: &here, all: &all, taints: &here.spec.taints, forecasts: &forecasts, off: None };
         let expected = "Cluster m1 with the taints a:NoExecute\n\
             0 workloads would move, 0 would find no place, 3 would stay\n\
             Nothing leaves while no other cluster is ready\n\n\
@@ -380,5 +388,7 @@ mod tests {
         assert!(!preview.text(0, None).contains("more"));
         assert_eq!(preview.value()["items"].as_array().map(Vec::len), Some(3));
         assert_eq!(preview.value()["summary"]["stays"], 3);
+        let off = Preview { off: Some("no flag".to_owned()), ..preview };
+        assert!(off.text(2, None).contains("3 would stay\nNothing leaves yet: no flag\nNothing leaves while"));
     }
 }

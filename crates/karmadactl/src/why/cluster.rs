@@ -52,7 +52,9 @@ pub fn notable(cluster: &Cluster) -> Vec<String> {
     found.extend(cluster.spec.taints.iter().map(|taint| {
         let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
         let effect = match taint.effect.as_str() {
-            taints::NO_EXECUTE => "workloads that do not tolerate it leave",
+            taints::NO_EXECUTE => {
+                "no new workloads come that do not tolerate it, and others leave if evictions are enabled (karmadactl failover plan)"
+            }
             taints::NO_SCHEDULE if taint.key == taints::UNSCHEDULABLE => "it is cordoned: no new workloads come",
             taints::NO_SCHEDULE => "no new workloads come that do not tolerate it",
             _ => "new workloads avoid it",

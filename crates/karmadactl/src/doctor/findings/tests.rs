@@ -174,6 +174,16 @@ fn members() {
         ],
     );
     check(with(json!({"spec": {"taints": [{"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule"}]}})), &[]);
+    let tainted = with(json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}));
+    check(
+        |facts| {
+            tainted(facts);
+            facts.control.no_evictions = Some("no flag".to_owned());
+        },
+        &[
+            "info cluster m1: it takes no new workloads (it has the taint k:NoExecute, which evicts nothing: no flag) -> karmadactl taint clusters m1 k:NoExecute-",
+        ],
+    );
     let probed = |probe: Result<Probe, String>, mode: &str, expected: &[&str]| {
         let object = cluster(json!({"spec": {"syncMode": mode}}));
         check(
