@@ -38,9 +38,7 @@ impl Probe {
             Self::Denied(code) => (
                 "False",
                 reasons::CLUSTER_NOT_REACHABLE,
-                format!(
-                    "cluster is not reachable: its API server answers {code} to the credentials of the control plane"
-                ),
+                format!("cluster is not reachable: its API server answers {code} to Karmada's credentials"),
             ),
             Self::Unhealthy => (
                 "False",

@@ -417,7 +417,7 @@ mod tests {
             let probes: Vec<_> = (0..).map(|n| n * 10).zip(probes[..count].iter().cloned()).collect();
             outcome_of(None, &probes).1.message
         };
-        let denied = "cluster is not reachable: its API server answers 401 to the credentials of the control plane";
+        let denied = "cluster is not reachable: its API server answers 401 to Karmada's credentials";
         let since = "(since 1970-01-01T00:00:00Z)";
         assert_eq!([2, 3].map(messages), [1, 2].map(|_| format!("{denied} {since}")));
         assert_eq!([1, 4, 5].map(messages), [1, 2, 3].map(|_| format!("cluster is not reachable {since}")));

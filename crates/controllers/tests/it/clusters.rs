@@ -53,8 +53,7 @@ async fn a_member_that_refuses_the_credentials_is_named_as_such() {
     assert_eq!(ready(&away)["reason"], "ClusterNotReachable");
     let away = ready(&away);
     let message = away["message"].as_str().unwrap_or_default();
-    let expected =
-        "cluster is not reachable: its API server answers 401 to the credentials of the control plane (since ";
+    let expected = "cluster is not reachable: its API server answers 401 to Karmada's credentials (since ";
     assert!(message.starts_with(expected), "{message}");
     plane.network.set_answers(None);
     until_ready_is(&plane, "True").await;

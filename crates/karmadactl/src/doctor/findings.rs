@@ -328,7 +328,8 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
             add(Severity::Warning, "the proxy does not reach it", why.clone(), next);
         }
         Some(Err(why)) => {
-            let next = if why.contains(NO_IMPERSONATOR) { &renew } else { &describe };
+            let is_denied = why.contains(NO_IMPERSONATOR) || why == UNAUTHORIZED;
+            let next = if is_denied { &renew } else { &describe };
             add(Severity::Error, "the proxy does not reach it", why.clone(), next.clone());
         }
         Some(Ok(Probe { version, .. })) => {
@@ -387,6 +388,9 @@ fn taints(cluster: &Value, object: &str, no_evictions: Option<&str>, program: &s
 /// Upstream's error of a proxy that cannot read the Secret of the impersonator, with upstream's spelling.
 const NO_IMPERSONATOR: &str = "failed to get impresonateToken";
 
+/// The error of a member that refuses the token of the impersonator.
+const UNAUTHORIZED: &str = "Unauthorized";
+
 /// The evidence that a cluster is not ready, and whether its credentials are missing or refused.
 fn unready(cluster: &Value) -> Option<(String, bool)> {
     let Some(ready) = condition(cluster, "Ready") else {
@@ -394,7 +398,7 @@ fn unready(cluster: &Value) -> Option<(String, bool)> {
     };
     let (status, reason, message) = (text(&ready["status"]), text(&ready["reason"]), text(&ready["message"]));
     let is_missing = reason == "StatusCollectionFailed" && message.starts_with("failed to create a ClusterClient");
-    let is_denied = is_missing || message.contains("to the credentials of the control plane");
+    let is_denied = is_missing || message.contains("to Karmada's credentials");
     (status != "True").then(|| (format!("Ready is {status}: {reason}: {message}"), is_denied))
 }
 

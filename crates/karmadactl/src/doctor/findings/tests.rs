@@ -134,7 +134,7 @@ fn members() {
         (
             "Push",
             "ClusterNotReachable",
-            "cluster is not reachable: its API server answers 401 to the credentials of the control plane (since x)",
+            "cluster is not reachable: its API server answers 401 to Karmada's credentials (since x)",
             "Store its credentials again: karmadactl join m1 --renew --cluster-kubeconfig=FILE",
         ),
         (
@@ -200,12 +200,13 @@ fn members() {
         "Push",
         &[silent, "error cluster m1: the proxy does not reach it (no route) -> karmadactl describe cluster m1"],
     );
-    let without = "failed to get impresonateToken for cluster m1: no secret";
-    let renew = format!(
-        "error cluster m1: the proxy does not reach it ({without}) -> Store its credentials again: karmadactl join m1 --renew \
-         --cluster-kubeconfig=FILE"
-    );
-    probed(Err(without.into()), "Push", &[silent, &renew]);
+    for why in ["failed to get impresonateToken for cluster m1: no secret", "Unauthorized"] {
+        let renew = format!(
+            "error cluster m1: the proxy does not reach it ({why}) -> Store its credentials again: karmadactl join m1 --renew \
+             --cluster-kubeconfig=FILE"
+        );
+        probed(Err(why.into()), "Push", &[silent, &renew]);
+    }
     probed(
         Err("no route".into()),
         "Pull",
