@@ -85,6 +85,17 @@ async fn why_explains_each_state_of_a_workload() {
     );
 
     post(control, &format!("{POLICIES}/overridepolicies"), &registry("/spec/nosuch/0")).await;
+    let mut mistyped = registry("/spec/replicas");
+    mistyped["metadata"]["name"] = json!("p");
+    mistyped["spec"]["resourceSelectors"][0]["kind"] = json!("deployments");
+    post(control, &format!("{POLICIES}/overridepolicies"), &mistyped).await;
+    assert_eq!(
+        first_lines(&why(&["overridepolicy/o"]).await)[..2],
+        [
+            "OverridePolicy default/o: objects of this kind are never propagated",
+            "Next:        nothing to do: objects of kind OverridePolicy stay in the control plane",
+        ]
+    );
     post(control, &format!("{POLICIES}/propagationpolicies"), &policy()).await;
     let page = until("m1 has it and m2 has not", async || {
         let page = why(&["deploy", "web"]).await;
@@ -94,6 +105,7 @@ async fn why_explains_each_state_of_a_workload() {
     .await;
     for words in [
         "\nNext:        correct the cause named for m2",
+        "\nUnused:      OverridePolicy default/p does not select it: it selects kind deployments, the workload has Deployment",
         "PropagationPolicy default/p   applies   0          kind",
         "m2        1       OverridePolicy default/o   name         cannot be applied: ",
         "Takes along: ConfigMap default/settings",

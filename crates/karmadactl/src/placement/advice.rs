@@ -90,6 +90,9 @@ fn unbound(live: &Live, selection: &Selection<'_>) -> String {
         if !tree["metadata"]["deletionTimestamp"].is_null() {
             return "nothing to do, the workload is being deleted".to_owned();
         }
+        if live.is_never_propagated() {
+            return format!("nothing to do: objects of kind {} stay in the control plane", workload.kind);
+        }
         if is_reserved(&workload.namespace) {
             return format!(
                 "move the workload to another namespace: those of {} are never propagated",

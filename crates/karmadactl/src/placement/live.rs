@@ -6,6 +6,7 @@ use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, Status, Sta
 use client::{Client, DiscoveredResource, ListOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::templates;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -79,6 +80,13 @@ pub enum Rights {
 }
 
 impl Live {
+    /// Whether no policy reaches objects of this kind: those that configure the control plane, Events and Leases.
+    pub fn is_never_propagated(&self) -> bool {
+        let (group, version) =
+            self.workload.api_version.split_once('/').unwrap_or(("", self.workload.api_version.as_str()));
+        templates::is_skipped(group, version, &self.workload.kind)
+    }
+
     pub fn knows(&self, list: List) -> bool {
         !self.unknown.iter().any(|it| it.list == list)
     }

@@ -71,6 +71,19 @@ fn means(selected: &str, kind: &str) -> bool {
     [selected, singular].iter().any(|it| it.eq_ignore_ascii_case(kind))
 }
 
+/// The mistake of selectors that would select a workload if its kind and version were written as the API has them.
+pub fn mistyped(selectors: &[ResourceSelector], template: Tree<'_>) -> Option<String> {
+    selectors.iter().find_map(|selector| {
+        let corrected = ResourceSelector {
+            kind: template.kind().to_owned(),
+            api_version: template.api_version().to_owned(),
+            ..selector.clone()
+        };
+        let is_meant = means(&selector.kind, template.kind()) && strongest(&[corrected], template).is_some();
+        differences(selector, template, "").into_iter().next().filter(|_| is_meant)
+    })
+}
+
 /// The differences between a selector of the kind and a workload; at least two if the workload was probably not meant.
 /// A selector of the namespace `elsewhere` has none in that.
 fn differences(selector: &ResourceSelector, template: Tree<'_>, elsewhere: &str) -> Vec<String> {
@@ -101,4 +114,39 @@ fn differences(selector: &ResourceSelector, template: Tree<'_>, elsewhere: &str)
         why.push("its labelSelector does not match the labels of the workload".to_owned());
     }
     why
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mistakes_in_kind_and_version_are_found_where_the_rest_selects() {
+        let template = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web"}}});
+        let by_label = |app: &str| json!({"matchLabels": {"app": app}});
+        for (selector, expected) in [
+            (json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}), None),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "deployment", "name": "web"}),
+                Some("it selects kind deployment, the workload has Deployment"),
+            ),
+            (
+                json!({"apiVersion": "apps/v1", "kind": "deployments", "labelSelector": by_label("web")}),
+                Some("it selects kind deployments, the workload has Deployment"),
+            ),
+            (
+                json!({"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "web"}),
+                Some("it selects apiVersion apps/v1beta1, the workload has apps/v1"),
+            ),
+            (json!({"apiVersion": "apps/v1", "kind": "deployment", "name": "web2"}), None),
+            (json!({"apiVersion": "apps/v1", "kind": "deployments", "labelSelector": by_label("db")}), None),
+            (json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"}), None),
+        ] {
+            let selectors: Vec<ResourceSelector> = vec![serde_json::from_value(selector.clone()).expect("a selector")];
+            assert_eq!(mistyped(&selectors, Tree(&template)).as_deref(), expected, "{selector}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use propagation::template::Template as Tree;
 use serde_json::{Value, json};
 
 use crate::placement::live::{Live, Template};
+use crate::placement::selecting::mistyped;
 
 /// Changes of one policy that are named in a table.
 const NAMED: usize = 4;
@@ -38,7 +39,7 @@ pub struct Change {
     pub replaced_by: Option<String>,
 }
 
-/// The effects in the clusters, and the policies that select the workload without any effect.
+/// The effects in the clusters, and why other policies that select the workload, or are meant to, have none.
 pub fn effects(live: &Live, clusters: &[&str]) -> (Vec<Effect>, Vec<String>) {
     let Template::Found(tree) = &live.template else { return (Vec::new(), Vec::new()) };
     let mut effects = Vec::new();
@@ -69,8 +70,20 @@ pub fn effects(live: &Live, clusters: &[&str]) -> (Vec<Effect>, Vec<String>) {
         mark_replaced(&mut own);
         effects.extend(own);
     }
-    let idle = live.overrides.iter().filter(|policy| concerns(policy, Tree(tree))).map(name);
-    let idle = idle.filter(|policy| !effects.iter().any(|effect| effect.policy == *policy)).collect();
+    let idle = live.overrides.iter().filter_map(|policy| {
+        let it = name(policy);
+        if effects.iter().any(|effect| effect.policy == it) {
+            return None;
+        }
+        if concerns(policy, Tree(tree)) {
+            return Some(format!("{it} selects it; none of its rules is for its clusters"));
+        }
+        let reach = [tree["metadata"]["namespace"].as_str().unwrap_or_default(), ""];
+        let is_near = reach.contains(&policy.metadata.namespace.as_str());
+        let mistake = mistyped(&policy.spec.resource_selectors, Tree(tree)).filter(|_| is_near)?;
+        Some(format!("{it} does not select it: {mistake}"))
+    });
+    let idle = idle.collect();
     (effects, idle)
 }
 

@@ -107,10 +107,11 @@ fn unbound(page: &mut Page, live: &Live, selection: &Selection<'_>) {
     if live.knows(List::Policies) {
         page.next = advise(live, selection, None, &[], None);
         let what = match selection.best {
-            Some(_) => "the policy to take effect",
-            None => "a policy that selects it",
+            _ if live.is_never_propagated() => None,
+            Some(_) => Some("the policy to take effect"),
+            None => Some("a policy that selects it"),
         };
-        page.waiting = vec![what.to_owned()];
+        page.waiting = what.map(str::to_owned).into_iter().collect();
     } else {
         page.waiting = vec!["unknown".to_owned()];
         page.next = vec!["get the right to list the policies, which Unknown names, and repeat this".to_owned()];
@@ -196,8 +197,6 @@ fn of_overrides(page: &mut Page, live: &Live, binding: &Binding) {
         ["CLUSTER", "ORDER", "OVERRIDE", "SELECTS BY", "CHANGES"],
         effects.iter().map(overrides::Effect::cells).collect(),
     );
-    let idle: Vec<String> =
-        idle.into_iter().map(|it| format!("{it} selects it; none of its rules is for its clusters")).collect();
     page.lines("Unused", idle.clone());
     page.fact("overrides", effects.iter().map(overrides::Effect::to_value).collect::<Vec<_>>());
     page.fact("unusedOverrides", idle);

@@ -20,6 +20,7 @@ pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {
     }
     match selection.best {
         _ if live.template == Template::Missing => "it does not exist".to_owned(),
+        _ if live.is_never_propagated() => "objects of this kind are never propagated".to_owned(),
         Some(policy) => {
             let name = format!("{} {}", Policy::kind(policy.scope), policy.key());
             format!("{name} selects it and has not taken effect")
