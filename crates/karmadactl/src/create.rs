@@ -47,7 +47,7 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
         if let Some(kind) = &args.kind {
             return kinds::run(context, kind).await;
         }
-        let dry_run = args.creation.dry_run()?;
+        let dry_run = args.creation.dry_run(context)?;
         args.files.required()?;
         if !args.raw.is_empty() {
             return raw(context, args).await;

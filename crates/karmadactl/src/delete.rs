@@ -87,7 +87,7 @@ struct Plan {
 impl DeleteArgs {
     fn plan(&self, context: &Context) -> Result<Plan, Error> {
         let refused = |text: &str| Err(Error::message(text));
-        let dry_run = DryRun::parse(&self.dry_run)?;
+        let dry_run = DryRun::parse(context, &self.dry_run)?;
         if !matches!(self.output.as_str(), "" | "name") {
             return Err(Error::message(format!(
                 "unexpected -o output mode: {}. We only support '-o name'",
@@ -146,7 +146,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
             return raw(context, args).await;
         }
         if args.args.is_empty() && args.files.is_empty() {
-            return Err(Error::arguments(targets::MISSING));
+            return Err(Error::message(targets::MISSING));
         }
         if args.force {
             context.log(
@@ -161,12 +161,15 @@ pub fn run<'a>(context: &'a Context, args: &'a DeleteArgs) -> BoxFuture<'a, Resu
             return Ok(());
         }
         let Found { items, mut errors, unread } = found;
-        if args.interactive && plan.dry_run == DryRun::None && !confirmed(context, &items)? {
+        if args.interactive && !confirmed(context, &items)? {
             context.print("deletion is cancelled\n");
             return Ok(());
         }
         let mut deleted = Vec::new();
         for item in items {
+            if args.namespace.is_some() && !args.all_namespaces && !item.resource.namespaced {
+                context.warn("deleting cluster-scoped resources, not scoped to the provided namespace");
+            }
             match delete(context, &client, args, &plan, &item).await {
                 Ok(Some(uid)) => deleted.push((item, uid)),
                 Ok(None) => {}
@@ -242,7 +245,7 @@ fn confirmed(context: &Context, items: &[Item]) -> Result<bool, Error> {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
     read.map_err(|error| Error::message(format!("the standard input cannot be read: {error}")))?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+    Ok(line.trim().eq_ignore_ascii_case("y"))
 }
 
 /// Waits until the object with the UID is deleted, or, without a UID, the object with the name. A limit of zero means

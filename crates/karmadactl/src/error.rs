@@ -20,6 +20,9 @@ pub enum Error {
     /// Too few or too many arguments: the usage line follows.
     #[error("{0}")]
     Arguments(String),
+    /// Arguments that a command cannot use; the output points to its help and its examples.
+    #[error("{0}")]
+    Usage(String),
     /// A flag has an invalid value; the output points to the help.
     #[error("{0}")]
     Flag(String),
@@ -52,6 +55,10 @@ pub enum Error {
 impl Error {
     pub fn message(text: impl Into<String>) -> Self {
         Self::Message(text.into())
+    }
+
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
     }
 
     pub fn arguments(text: impl Into<String>) -> Self {

@@ -124,7 +124,7 @@ fn run<'a>(
     manager: &'a str,
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let dry_run = DryRun::parse(&args.dry_run)?;
+        let dry_run = DryRun::parse(context, &args.dry_run)?;
         let (resources, changes) = split(subject, &args.args)?;
         check(subject, args, &resources, &changes)?;
         let mut printer = Printer::new(&args.printing, dry_run)?;
@@ -359,6 +359,11 @@ async fn local(
     changes: &Changes,
     printer: &mut Printer,
 ) -> Result<(), Error> {
+    if args.files.is_empty() && subject == Subject::Labels {
+        return Err(Error::message(
+            "can only use local files by -f pod.yaml or --filename=pod.json when --local=true is set",
+        ));
+    }
     let found = objects::locals(&args.files).await?;
     let mut errors = Vec::new();
     for item in found.items {

@@ -51,7 +51,7 @@ pub struct PatchArgs {
 
 pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let dry_run = DryRun::parse(&args.dry_run)?;
+        let dry_run = DryRun::parse(context, &args.dry_run)?;
         let content_type = match args.type_.to_lowercase().as_str() {
             "json" => requests::JSON_PATCH,
             "merge" => requests::MERGE_PATCH,
@@ -63,6 +63,9 @@ pub fn run<'a>(context: &'a Context, args: &'a PatchArgs) -> BoxFuture<'a, Resul
                 )));
             }
         };
+        if args.local && !args.args.is_empty() {
+            return Err(Error::message("cannot specify --local and server resources"));
+        }
         let patch = document(args)?;
         let mut printer = Printer::new(&args.printing, dry_run)?;
         if args.local {

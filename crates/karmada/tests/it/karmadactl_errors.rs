@@ -177,22 +177,20 @@ async fn arguments_are_named() {
         .check(
             "completion",
             expect![[r#"
-        error: Shell not specified.
-        Usage: karmadactl completion SHELL [options]
-        See 'karmadactl completion --help' for usage.
-        rc=1
-    "#]],
+                error: Shell not specified.
+                See 'karmadactl completion -h' for help and examples
+                rc=1
+            "#]],
         )
         .await;
     files
         .check(
             "api-resources pods",
             expect![[r#"
-        error: too many arguments: "pods"
-        Usage: karmadactl api-resources [options]
-        See 'karmadactl api-resources --help' for usage.
-        rc=1
-    "#]],
+                error: unexpected arguments: [pods]
+                See 'karmadactl api-resources -h' for help and examples
+                rc=1
+            "#]],
         )
         .await;
     files

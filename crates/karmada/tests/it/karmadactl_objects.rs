@@ -266,16 +266,14 @@ async fn objects_are_created_patched_labelled_and_deleted() {
     desk.check(
         "delete",
         expect![[r#"
-        E|error: You must provide one or more resources by argument or filename.
-        E|Example resource specifications include:
-        E|   '-f rsrc.yaml'
-        E|   '--filename=rsrc.json'
-        E|   '<resource> <name>'
-        E|   '<resource>'
-        E|Usage: karmadactl delete ([-f FILENAME] | TYPE [(NAME | -l label | --all)]) [options]
-        E|See 'karmadactl delete --help' for usage.
-        rc=1
-    "#]],
+            E|error: You must provide one or more resources by argument or filename.
+            E|Example resource specifications include:
+            E|   '-f rsrc.yaml'
+            E|   '--filename=rsrc.json'
+            E|   '<resource> <name>'
+            E|   '<resource>'
+            rc=1
+        "#]],
     )
     .await;
     desk.check(

@@ -109,7 +109,7 @@ struct Apply<'a> {
 
 pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let dry_run = check(args)?;
+        let dry_run = check(context, args)?;
         let mut printer = Printer::new(&args.printing, dry_run)?;
         let validation = flags::validation(&args.validate)?;
         let field_manager = match (args.server_side, args.field_manager.as_str()) {
@@ -163,10 +163,15 @@ pub fn run<'a>(context: &'a Context, program: &'static str, args: &'a ApplyArgs)
 }
 
 /// The checks that need no server.
-fn check(args: &ApplyArgs) -> Result<DryRun, Error> {
+fn check(context: &Context, args: &ApplyArgs) -> Result<DryRun, Error> {
     let refused = |text: &str| Err(Error::message(text));
     args.files.required()?;
-    let dry_run = DryRun::parse(&args.dry_run)?;
+    if args.dry_run == flags::NO_VALUE {
+        return Err(Error::message(
+            "--dry-run flag without a value was specified. A value must be set: \"none\", \"server\", or \"client\".",
+        ));
+    }
+    let dry_run = DryRun::parse(context, &args.dry_run)?;
     if args.all_clusters && !args.cluster.is_empty() {
         return refused("--all-clusters and --cluster cannot be used together");
     }

@@ -8,15 +8,15 @@ pub const COMMAND: &str = "__complete";
 /// The script for the shell that the arguments name. As a plugin of kubectl the program is the file `kubectl-karmada`.
 pub fn script(program: &str, arguments: &[String]) -> Result<String, Error> {
     let template = match arguments {
-        [] => return Err(Error::arguments("Shell not specified.")),
+        [] => return Err(Error::usage("Shell not specified.")),
         [shell] => match shell.as_str() {
             "bash" => BASH,
             "zsh" => ZSH,
             "fish" => FISH,
             "powershell" => POWERSHELL,
-            other => return Err(Error::arguments(format!("Unsupported shell type {other:?}."))),
+            other => return Err(Error::usage(format!("Unsupported shell type {other:?}."))),
         },
-        _ => return Err(Error::arguments("Too many arguments. Expected only the shell type.")),
+        _ => return Err(Error::usage("Too many arguments. Expected only the shell type.")),
     };
     let program = program.replace(' ', "-");
     Ok(template

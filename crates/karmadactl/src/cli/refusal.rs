@@ -47,7 +47,8 @@ pub fn of_parser(program: &str, command: Option<&str>, error: &clap::Error) -> S
             with_way(program, command, &format!("flag needs an argument: {flag}"))
         }
         ErrorKind::InvalidValue | ErrorKind::ValueValidation => {
-            let why = std::error::Error::source(error).map(|why| format!(": {why}")).unwrap_or_default();
+            let why = std::error::Error::source(error).map(|why| format!(": {}", reason(why, &value)));
+            let why = why.unwrap_or_default();
             with_way(program, command, &format!("invalid argument {value:?} for {flag:?} flag{why}"))
         }
         _ => {
@@ -58,7 +59,24 @@ pub fn of_parser(program: &str, command: Option<&str>, error: &clap::Error) -> S
     }
 }
 
+/// How the parser names the range of a number that has no limits of its own.
+const I32: &str = "is not in -2147483648..=2147483647";
+
+/// Why a value is invalid; of numbers in Go's words.
+fn reason(why: &(dyn std::error::Error + 'static), value: &str) -> String {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    match why.downcast_ref::<std::num::ParseIntError>().map(std::num::ParseIntError::kind) {
+        None if why.to_string().contains(I32) => format!("strconv.ParseInt: parsing {value:?}: value out of range"),
+        None => why.to_string(),
+        Some(PosOverflow | NegOverflow) => format!("strconv.ParseInt: parsing {value:?}: value out of range"),
+        Some(_) => format!("strconv.ParseInt: parsing {value:?}: invalid syntax"),
+    }
+}
+
 fn too_many(program: &str, command: Option<&str>, word: &str) -> String {
+    if matches!(command, Some("api-resources" | "api-versions")) {
+        return of_usage(program, command, &format!("unexpected arguments: [{word}]"));
+    }
     of_error(program, command, &Error::arguments(format!("too many arguments: {word:?}")))
         .unwrap_or_else(|| with_way(program, command, &format!("too many arguments: {word:?}")))
 }
@@ -70,6 +88,7 @@ pub fn of_error(program: &str, command: Option<&str>, error: &Error) -> Option<S
             let usage = command.and_then(pages::page).map(|page| format!("\nUsage: {}", help::usage(program, page)));
             Some(with_way(program, command, &format!("{text}{}", usage.unwrap_or_default())))
         }
+        Error::Usage(text) => Some(of_usage(program, command, text)),
         Error::Flag(text) => Some(with_way(program, command, text)),
         _ => None,
     }
@@ -77,8 +96,16 @@ pub fn of_error(program: &str, command: Option<&str>, error: &Error) -> Option<S
 
 /// With a pointer to the help, as cobra prints it.
 fn with_way(program: &str, command: Option<&str>, text: &str) -> String {
-    let command = command.map_or_else(|| program.to_owned(), |command| format!("{program} {command}"));
-    format!("error: {text}\nSee '{command} --help' for usage.\n")
+    format!("error: {text}\nSee '{} --help' for usage.\n", path(program, command))
+}
+
+/// With a pointer to the help, as kubectl's commands print it.
+fn of_usage(program: &str, command: Option<&str>, text: &str) -> String {
+    format!("error: {text}\nSee '{} -h' for help and examples\n", path(program, command))
+}
+
+fn path(program: &str, command: Option<&str>) -> String {
+    command.map_or_else(|| program.to_owned(), |command| format!("{program} {command}"))
 }
 
 /// Levenshtein's distance.

@@ -273,7 +273,7 @@ impl ClusterRoleArgs {
         for pair in &self.aggregation_rule {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
                 Error::Flag(format!(
-                    "invalid argument {pair:?} for \"--aggregation-rule\" flag: unexpected value {pair}"
+                    "invalid argument {pair:?} for \"--aggregation-rule\" flag: malformed pair, expect string=string"
                 ))
             })?;
             labels.insert(key.to_owned(), value.into());

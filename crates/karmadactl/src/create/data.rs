@@ -122,10 +122,15 @@ fn unreadable(path: &str, error: &std::io::Error) -> Error {
 
 /// `FILE`, `KEY=FILE` or `DIRECTORY`
 fn files(sources: &[String]) -> Result<Contents, Error> {
+    files_named(sources, None)
+}
+
+/// As [`files`]; `default` is the key of sources without one.
+fn files_named(sources: &[String], default: Option<&str>) -> Result<Contents, Error> {
     let mut contents = Vec::new();
     for source in sources {
         let (key, path) = match source.split_once('=') {
-            None => (None, source.as_str()),
+            None => (default, source.as_str()),
             Some((_, path)) if path.contains('=') => {
                 return Err(Error::message("key names or file paths cannot contain '='"));
             }
@@ -280,7 +285,7 @@ impl DockerRegistryArgs {
         let contents = if self.from_file.is_empty() {
             vec![(".dockerconfigjson".to_owned(), self.credentials().into_bytes())]
         } else {
-            files(&self.from_file)?
+            files_named(&self.from_file, Some(".dockerconfigjson"))?
         };
         secret(name, "kubernetes.io/dockerconfigjson", contents, self.append_hash)
     }

@@ -256,7 +256,7 @@ impl ObjectKind {
 pub fn only_name(names: &[String]) -> Result<&str, Error> {
     match names {
         [name] => Ok(name),
-        names => Err(Error::Flag(format!("exactly one NAME is required, got {}", names.len()))),
+        names => Err(Error::usage(format!("exactly one NAME is required, got {}", names.len()))),
     }
 }
 
@@ -286,7 +286,7 @@ pub fn run<'a>(context: &'a Context, kind: &'a Kind) -> BoxFuture<'a, Result<(),
 fn create<'a>(context: &'a Context, kind: &'a ObjectKind) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let Common { names, creation } = kind.common();
-        let dry_run = creation.dry_run()?;
+        let dry_run = creation.dry_run(context)?;
         let name = only_name(names)?;
         let mut printer = Printer::new(&creation.printing, dry_run)?;
         let options = creation.options(dry_run)?;

@@ -87,8 +87,12 @@ impl DeploymentArgs {
         if self.image.len() > 1 && !self.command.is_empty() {
             return Err(Error::message("cannot specify multiple --image options and command"));
         }
-        let mut containers: Vec<Value> =
-            self.image.iter().map(|image| container(&container_name(image, world), image, &self.command)).collect();
+        let mut containers: Vec<Value> = self
+            .image
+            .iter()
+            .filter(|image| !image.is_empty())
+            .map(|image| container(&container_name(image, world), image, &self.command))
+            .collect();
         if let Some(first) = containers.first_mut().filter(|_| self.port >= 0) {
             first["ports"] = json!([{"containerPort": self.port}]);
         }

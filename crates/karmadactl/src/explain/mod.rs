@@ -47,13 +47,13 @@ pub fn run<'a>(context: &'a Context, args: &'a ExplainArgs) -> BoxFuture<'a, Res
     Box::pin(async move {
         let requested = match args.args.as_slice() {
             [] => {
-                return Err(Error::arguments(
+                return Err(Error::message(
                     "You must specify the type of resource to explain. Use \"karmadactl api-resources\" for a complete list of \
                      supported resources.",
                 ));
             }
             [one] => one,
-            _ => return Err(Error::arguments("We accept only this format: explain RESOURCE")),
+            _ => return Err(Error::message("We accept only this format: explain RESOURCE")),
         };
         let is_older = match args.output.as_str() {
             "plaintext" => false,
@@ -109,8 +109,12 @@ fn versioned<'d>(
     let same = served
         .iter()
         .find(|it| it.resource.plural == known.resource.plural && it.resource.api_version() == api_version);
+    let slash = if api_version.contains('/') { "" } else { "/" };
     same.ok_or_else(|| {
-        Error::message(format!("couldn't find resource for \"{api_version}, Resource={}\"", known.resource.plural))
+        Error::message(format!(
+            "couldn't find resource for \"{slash}{api_version}, Resource={}\"",
+            known.resource.plural
+        ))
     })
 }
 

@@ -176,7 +176,7 @@ fn go(template: &str) -> Result<Output, Error> {
 
 fn contents(file: &str) -> Result<String, Error> {
     std::fs::read_to_string(file).map_err(|error| {
-        Error::message(format!("error reading template {file}, open {file}: {}", error::of_file(&error)))
+        Error::message(format!("error reading --template {file}, open {file}: {}", error::of_file(&error)))
     })
 }
 

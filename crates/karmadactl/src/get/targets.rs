@@ -33,7 +33,7 @@ pub const MISSING: &str = "You must provide one or more resources by argument or
 /// # Errors
 /// Without a target, or with mixed forms.
 pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
-    let Some((first, rest)) = args.split_first() else { return Err(Error::arguments(MISSING)) };
+    let Some((first, rest)) = args.split_first() else { return Err(Error::message(MISSING)) };
     if args.iter().any(|arg| arg.contains('/')) {
         let mut targets: Vec<Target> = Vec::new();
         if !args.iter().all(|arg| arg.contains('/')) {

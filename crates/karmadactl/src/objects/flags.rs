@@ -77,8 +77,8 @@ pub struct Creation {
 impl Creation {
     /// # Errors
     /// As [`DryRun::parse`].
-    pub fn dry_run(&self) -> Result<DryRun, Error> {
-        DryRun::parse(&self.dry_run)
+    pub fn dry_run(&self, context: &Context) -> Result<DryRun, Error> {
+        DryRun::parse(context, &self.dry_run)
     }
 
     /// # Errors
@@ -101,17 +101,34 @@ pub enum DryRun {
     Server,
 }
 
+/// `--dry-run` without a value.
+pub const NO_VALUE: &str = "unchanged";
+
 impl DryRun {
+    /// Booleans and an absent value, which kubectl had before, are reported as deprecated.
+    ///
     /// # Errors
     /// As kubectl refuses other values.
-    pub fn parse(text: &str) -> Result<Self, Error> {
+    pub fn parse(context: &Context, text: &str) -> Result<Self, Error> {
+        let deprecated = |written: &str, means: &str| {
+            context.warn(&format!("--dry-run{written} is deprecated and can be replaced with --dry-run={means}."));
+        };
         match text {
             "none" => Ok(Self::None),
             "client" => Ok(Self::Client),
             "server" => Ok(Self::Server),
-            "unchanged" => Err(Error::message(
-                "--dry-run flag without a value was specified. A value must be set: \"none\", \"server\", or \"client\".",
-            )),
+            NO_VALUE => {
+                deprecated("", "client");
+                Ok(Self::Client)
+            }
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => {
+                deprecated(&format!("={text}"), "client");
+                Ok(Self::Client)
+            }
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => {
+                deprecated(&format!("={text}"), "none");
+                Ok(Self::None)
+            }
             other => Err(Error::message(format!(
                 "Invalid dry-run value ({other}). Must be \"none\", \"server\", or \"client\"."
             ))),

@@ -40,7 +40,7 @@ impl Change {
 }
 
 pub(super) async fn run(context: &Context, program: &str, args: &ChangeArgs, change: Change) -> Result<(), Error> {
-    let dry_run = DryRun::parse(&args.dry_run)?;
+    let dry_run = DryRun::parse(context, &args.dry_run)?;
     let mut printer = Printer::new(&args.printing, dry_run)?;
     let control = context.control_plane().await?;
     let mut errors = Vec::new();

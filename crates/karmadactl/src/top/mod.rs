@@ -115,7 +115,7 @@ async fn pods(context: &Context, args: &PodArgs) -> Result<(), Error> {
     let name = match args.args.as_slice() {
         [] => None,
         [name] => Some(name.as_str()),
-        _ => return Err(Error::arguments("only one NAME can be provided")),
+        _ => return Err(Error::usage("pod [NAME | -l label]")),
     };
     if name.is_some() && !(args.selector.is_empty() && args.field_selector.is_empty()) {
         return Err(Error::message("only one of NAME or selector can be provided"));
@@ -166,7 +166,7 @@ async fn nodes(context: &Context, args: &NodeArgs) -> Result<(), Error> {
     let name = match args.args.as_slice() {
         [] => "",
         [name] => name.as_str(),
-        _ => return Err(Error::arguments("only one NAME can be provided")),
+        _ => return Err(Error::usage("node [NAME | -l label]")),
     };
     if !name.is_empty() && !args.selector.is_empty() {
         return Err(Error::message("only one of NAME or --selector can be provided"));
