@@ -89,66 +89,90 @@ async fn one(
     Ok((operation, failover::plan::with_taints(context, client, name, planned).await?))
 }
 
-/// Separates the clusters from the taints that follow them.
+/// Separates the clusters from the taints that follow them. The order of the checks is upstream's.
 fn parse(args: &[String]) -> Result<Request, Error> {
     let refused = |text: String| Err(Error::message(text));
     let is_taint = |arg: &str| arg.contains('=') || arg.contains(':') || arg.ends_with('-');
-    let Some((type_, rest)) = args.split_first() else {
+    let first = args.iter().position(|arg| is_taint(arg)).unwrap_or(args.len());
+    let (resources, specs) = args.split_at(first);
+    if let Some(spec) = specs.iter().find(|spec| !is_taint(spec)) {
+        return refused(format!("all resources must be specified before taint changes: {spec}"));
+    }
+    let Some((type_, clusters)) = resources.split_first() else {
         return refused("one or more resources must be specified as <resource> <name>".into());
     };
+    if specs.is_empty() {
+        return refused("at least one taint update is required".into());
+    }
+    let mut request = Request { clusters: clusters.to_vec(), ..Request::default() };
+    for spec in specs {
+        match spec.strip_suffix('-') {
+            Some(spec) => request.removed.push(taint(spec)?),
+            None => {
+                let taint = addition(spec, &request.set)?;
+                request.set.push(taint);
+            }
+        }
+    }
+    let type_ = type_.to_lowercase();
     if !matches!(type_.as_str(), "cluster" | "clusters") {
         return refused(format!("invalid resource type {type_}, only [\"cluster\" \"clusters\"] are supported"));
     }
-    let first = rest.iter().position(|arg| is_taint(arg)).unwrap_or(rest.len());
-    let (clusters, specs) = rest.split_at(first);
-    let mut request = Request { clusters: clusters.to_vec(), ..Request::default() };
-    for spec in specs {
-        if !is_taint(spec) {
-            return refused(format!("all resources must be specified before taint changes: {spec}"));
-        }
-        match spec.strip_suffix('-') {
-            Some(spec) => request.removed.push(removal(spec)?),
-            None => request.set.push(addition(spec)?),
-        }
+    let both = request.set.iter().flat_map(|taint| {
+        let removes = |it: &&Taint| it.key == taint.key && (it.effect.is_empty() || it.effect == taint.effect);
+        request.removed.iter().filter(removes).map(|it| json!({ &it.key: it.effect }).to_string())
+    });
+    let both: Vec<String> = both.collect();
+    if !both.is_empty() {
+        let both = both.join(", ");
+        return refused(format!("can not both modify and remove the following taint(s) in the same command: {both}"));
     }
     if clusters.is_empty() {
         return refused("at least one resource name must be specified".into());
     }
-    if specs.is_empty() {
-        return refused("at least one taint update is required".into());
-    }
-    let both = request.set.iter().find(|taint| {
-        request.removed.iter().any(|it| it.key == taint.key && (it.effect.is_empty() || it.effect == taint.effect))
-    });
-    if let Some(taint) = both {
-        return refused(format!(
-            "can not both modify and remove the following taint(s) in the same command: {}",
-            json!({ &taint.key: "" })
-        ));
-    }
     Ok(request)
 }
 
-fn addition(spec: &str) -> Result<Taint, Error> {
-    let (pair, effect) = spec.split_once(':').ok_or_else(|| Error::message(format!("invalid taint spec: {spec}")))?;
-    known_effect(effect)?;
-    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-    let mut wrong = apimachinery::names::is_qualified_name(key);
-    wrong.extend(apimachinery::names::is_label_value(value));
-    match wrong.first() {
-        Some(why) => Err(Error::message(format!("invalid taint spec: {spec}, {why}"))),
-        None => Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() }),
+/// A taint to set, which needs an effect and differs from those before it.
+fn addition(spec: &str, before: &[Taint]) -> Result<Taint, Error> {
+    let taint = taint(spec)?;
+    if taint.effect.is_empty() {
+        return Err(Error::message(format!("invalid taint spec: {spec}")));
     }
+    if before.iter().any(|it| it.key == taint.key && it.effect == taint.effect) {
+        let Taint { key, value, effect } = &taint;
+        return Err(Error::message(format!(
+            "duplicated taints with the same key and effect: {{{key} {value} {effect} <nil>}}"
+        )));
+    }
+    Ok(taint)
 }
 
-/// `KEY`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`, whose value is ignored.
-fn removal(spec: &str) -> Result<Taint, Error> {
-    let (pair, effect) = spec.split_once(':').unwrap_or((spec, ""));
-    if !effect.is_empty() {
-        known_effect(effect)?;
+/// `KEY`, `KEY:EFFECT` or `KEY=VALUE:EFFECT`
+fn taint(spec: &str) -> Result<Taint, Error> {
+    let invalid = |why: &[String]| {
+        let comma = if why.is_empty() { "" } else { ", " };
+        Error::message(format!("invalid taint spec: {spec}{comma}{}", why.join("; ")))
+    };
+    let parts: Vec<&str> = spec.split(':').collect();
+    let (key, value, effect) = match parts.as_slice() {
+        [key] => (*key, "", ""),
+        [pair, effect] => {
+            known_effect(effect)?;
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if value.contains('=') {
+                return Err(invalid(&[]));
+            }
+            (key, value, *effect)
+        }
+        _ => return Err(invalid(&[])),
+    };
+    for wrong in [apimachinery::names::is_label_value(value), apimachinery::names::is_qualified_name(key)] {
+        if !wrong.is_empty() {
+            return Err(invalid(&wrong));
+        }
     }
-    let key = pair.split('=').next().unwrap_or_default();
-    Ok(Taint { key: key.into(), value: String::new(), effect: effect.into() })
+    Ok(Taint { key: key.into(), value: value.into(), effect: effect.into() })
 }
 
 fn known_effect(effect: &str) -> Result<(), Error> {
@@ -158,7 +182,7 @@ fn known_effect(effect: &str) -> Result<(), Error> {
     Err(Error::message(format!("invalid taint effect: {effect}, unsupported taint effect")))
 }
 
-/// The taints afterwards, and how the message names the change.
+/// The taints afterwards, the new ones first, and how the message names the change.
 fn plan(name: &str, taints: &[Value], request: &Request, overwrite: bool) -> Result<(Vec<Value>, &'static str), Error> {
     let is = |value: &Value, taint: &Taint| {
         value["key"] == *taint.key && (taint.effect.is_empty() || value["effect"] == *taint.effect)
@@ -175,29 +199,38 @@ fn plan(name: &str, taints: &[Value], request: &Request, overwrite: bool) -> Res
             taken.join(",")
         )));
     }
-    let mut after: Vec<Value> = taints.to_vec();
+    let mut after: Vec<Value> = request.set.iter().map(written).collect();
+    after.extend(taints.iter().filter(|value| !request.set.iter().any(|taint| is(value, taint))).cloned());
+    let adds = after.len() != taints.len();
+    let mut absent = Vec::new();
     for taint in &request.removed {
         let before = after.len();
         after.retain(|value| !is(value, taint));
         if after.len() == before {
             let effect = if taint.effect.is_empty() { String::new() } else { format!(":{}", taint.effect) };
-            return Err(Error::message(format!("taint \"{}{effect}\" not found", taint.key)));
+            absent.push(format!("taint \"{}{effect}\" not found", taint.key));
         }
     }
-    for taint in &request.set {
-        after.retain(|value| !is(value, taint));
-        let mut value = json!({"key": taint.key, "effect": taint.effect});
-        if !taint.value.is_empty() {
-            value["value"] = taint.value.as_str().into();
-        }
-        after.push(value);
+    match absent.as_slice() {
+        [] => {}
+        [only] => return Err(Error::message(only)),
+        several => return Err(Error::message(format!("[{}]", several.join(", ")))),
     }
-    let operation = match (request.set.is_empty(), request.removed.is_empty(), taken.is_empty()) {
-        (true, ..) => "untainted",
-        (false, true, true) => "tainted",
-        _ => "modified",
+    let operation = match (adds, request.removed.is_empty()) {
+        _ if overwrite => "modified",
+        (true, false) => "modified",
+        (true, true) => "tainted",
+        (false, _) => "untainted",
     };
     Ok((after, operation))
+}
+
+fn written(taint: &Taint) -> Value {
+    let mut value = json!({"key": taint.key, "effect": taint.effect});
+    if !taint.value.is_empty() {
+        value["value"] = taint.value.as_str().into();
+    }
+    value
 }
 
 #[cfg(test)]
@@ -223,12 +256,12 @@ mod tests {
 
     #[test]
     fn taints_are_planned_as_upstream_plans_them() {
-        check("cluster m1 b=2:NoSchedule", "tainted a=1:NoSchedule a=null:NoExecute b=2:NoSchedule");
+        check("cluster m1 b=2:NoSchedule", "tainted b=2:NoSchedule a=1:NoSchedule a=null:NoExecute");
         check("clusters m1 a:NoSchedule-", "untainted a=null:NoExecute");
         check("cluster m1 a=9:NoSchedule-", "untainted a=null:NoExecute");
         check("cluster m1 a-", "untainted ");
-        check("cluster m1 a=2:NoSchedule --overwrite", "modified a=null:NoExecute a=2:NoSchedule");
-        check("cluster m1 b:NoExecute a:NoExecute-", "modified a=1:NoSchedule b=null:NoExecute");
+        check("cluster m1 a=2:NoSchedule --overwrite", "modified a=2:NoSchedule a=null:NoExecute");
+        check("cluster m1 b:NoExecute a:NoExecute-", "modified b=null:NoExecute a=1:NoSchedule");
         check(
             "cluster m1 a=2:NoSchedule",
             "cluster m1 already has a taint(s) with same effect(s) and --overwrite is false",
@@ -241,6 +274,20 @@ mod tests {
         check(
             "cluster m1 a=1:NoSchedule a-",
             "can not both modify and remove the following taint(s) in the same command: {\"a\":\"\"}",
+        );
+        check("Cluster m1 b=2:NoSchedule --overwrite", "modified b=2:NoSchedule a=1:NoSchedule a=null:NoExecute");
+        check("cluster m1 y- z:NoSchedule-", "[taint \"y\" not found, taint \"z:NoSchedule\" not found]");
+        check("a=1:NoSchedule", "one or more resources must be specified as <resource> <name>");
+        check(
+            "cluster m1 b=1:NoSchedule b=2:NoSchedule",
+            "duplicated taints with the same key and effect: {b 2 NoSchedule <nil>}",
+        );
+        check("cluster m1 a:b:NoSchedule", "invalid taint spec: a:b:NoSchedule");
+        check("cluster m1 a=b=c:NoSchedule", "invalid taint spec: a=b=c:NoSchedule");
+        check("cluster m1 a", "at least one taint update is required");
+        check(
+            "cluster m1 a=1:NoSchedule a=1:NoExecute a-",
+            "can not both modify and remove the following taint(s) in the same command: {\"a\":\"\"}, {\"a\":\"\"}",
         );
         check("cluster m1 a=1:NoSchedule s", "all resources must be specified before taint changes: s");
     }
