@@ -43,15 +43,15 @@ pub struct DescribeArgs {
     /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, default_value = "")]
     selector: String,
-    /// Print the events about each object.
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
-    show_events: bool,
+    /// Print the events about each object. By default those of a single object, but not of several or of a prefix.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set)]
+    show_events: Option<bool>,
 }
 
 pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         if args.args.is_empty() && args.files.is_empty() {
-            return Err(Error::arguments(
+            return Err(Error::message(
                 "You must specify the type of resource to describe. Use \"karmadactl api-resources\" for a complete list of \
                  supported resources.",
             ));
@@ -60,6 +60,8 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
         let control = context.control_plane().await?;
         let client = servers::one(&control, scope, &args.cluster).await?;
         let (items, mut errors) = items(context, &client, args).await?;
+        let is_one = matches!(items.as_slice(), [(_, Match::Exact)]) && errors.is_empty();
+        let shows_events = args.show_events.unwrap_or(is_one);
         if items.is_empty() && errors.is_empty() {
             context.log(&match args.all_namespaces {
                 true => "No resources found\n".to_owned(),
@@ -70,8 +72,8 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
             });
         }
         let mut separator = "";
-        for item in items {
-            match one(context, &client, args, &item).await {
+        for (item, _) in items {
+            match one(context, &client, shows_events, &item).await {
                 Ok(text) => {
                     context.print(&format!("{separator}{text}"));
                     separator = "\n\n";
@@ -83,7 +85,17 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
     })
 }
 
-async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Result<(Vec<Item>, Vec<Error>), Error> {
+/// How an object was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Match {
+    Exact,
+    Prefix,
+}
+
+type Items = Vec<(Item, Match)>;
+
+async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Result<(Items, Vec<Error>), Error> {
+    let exact = |items: Vec<Item>| items.into_iter().map(|item| (item, Match::Exact)).collect::<Items>();
     let mut selection = ObjectSelection {
         args: &args.args,
         all: args.selector.is_empty(),
@@ -93,7 +105,7 @@ async fn items(context: &Context, client: &Client, args: &DescribeArgs) -> Resul
     if !args.files.is_empty() {
         let mut found = objects::find(context, client, selection).await?;
         let errors = found.take_errors();
-        return Ok((found.items, errors));
+        return Ok((exact(found.items), errors));
     }
     let discovery = objects::discovery(client).await?;
     let (mut items, mut errors) = (Vec::new(), Vec::new());
@@ -115,12 +127,12 @@ async fn expanded(
     discovery: &Discovery,
     item: Item,
     selection: ObjectSelection<'_>,
-) -> Result<Vec<Item>, Error> {
+) -> Result<Items, Error> {
     if item.object.is_some() {
-        return Ok(vec![item]);
+        return Ok(vec![(item, Match::Exact)]);
     }
     match requests::get(context, client, &item.resource, &item.key, None).await {
-        Ok(object) => return Ok(vec![Item { object: Some(object), ..item }]),
+        Ok(object) => return Ok(vec![(Item { object: Some(object), ..item }, Match::Exact)]),
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(Error::client(format!("get {}", item.shown()))(error)),
     }
@@ -131,17 +143,18 @@ async fn expanded(
     let target = targets::Target { type_, names: Vec::new() };
     let all = ObjectSelection { all: true, selector: None, ..selection };
     let found = objects::of_targets(context, client, discovery, &[target], all).await?;
-    let named: Vec<Item> = found.items.into_iter().filter(|it| it.key.name().starts_with(item.key.name())).collect();
+    let prefixed = found.items.into_iter().filter(|it| it.key.name().starts_with(item.key.name()));
+    let named: Items = prefixed.map(|item| (item, Match::Prefix)).collect();
     if named.is_empty() {
         // The item stays, so that its absence is reported.
-        return Ok(vec![item]);
+        return Ok(vec![(item, Match::Exact)]);
     }
     Ok(named)
 }
 
-async fn one(context: &Context, client: &Client, args: &DescribeArgs, item: &Item) -> Result<String, Error> {
+async fn one(context: &Context, client: &Client, shows_events: bool, item: &Item) -> Result<String, Error> {
     let live = item.live(context, client).await.map_err(Error::client(format!("get {}", item.shown())))?;
-    let events = match args.show_events {
+    let events = match shows_events {
         true => Some(events(context, client, item, &live).await),
         false => None,
     };

@@ -90,7 +90,7 @@ fn shown(value: &Value) -> String {
 
 /// `creationTimestamp` is `Creation Timestamp`, `apiVersion` is `API Version`.
 fn label(field: &str) -> String {
-    const ACRONYMS: [&str; 5] = ["API", "URL", "UID", "OSB", "GUID"];
+    const ACRONYMS: [&str; 4] = ["API", "URL", "UID", "GUID"];
     if field.chars().any(|c| !c.is_alphabetic() && c != '-') {
         return field.to_owned();
     }
@@ -112,7 +112,24 @@ fn label(field: &str) -> String {
             None => words.push(c.to_string()),
         }
     }
-    let titled = words.into_iter().map(|word| {
+    // As in kubectl, several capitals stay with the word after them: `nonResourceURLs` is `Non Resource URLs`.
+    let mut merged: Vec<String> = Vec::new();
+    let mut is_merged = false;
+    for word in words {
+        let is_word = word.starts_with(char::is_uppercase);
+        let is_acronym = |it: &String| it.chars().count() > 1 && it.chars().all(char::is_uppercase);
+        match merged.last_mut().filter(|last| !is_merged && is_word && is_acronym(last)) {
+            Some(last) => {
+                last.push_str(&word);
+                is_merged = true;
+            }
+            None => {
+                merged.push(word);
+                is_merged = false;
+            }
+        }
+    }
+    let titled = merged.into_iter().map(|word| {
         let upper = word.to_uppercase();
         if ACRONYMS.contains(&upper.as_str()) {
             return upper;
@@ -181,6 +198,8 @@ mod tests {
             ("uid", "UID"),
             ("clusterIPs", "Cluster I Ps"),
             ("podCIDR", "Pod CIDR"),
+            ("nonResourceURLs", "Non Resource URLs"),
+            ("externalURLPath", "External URLPath"),
             ("app.kubernetes.io/name", "app.kubernetes.io/name"),
             ("type", "Type"),
         ] {

@@ -12,6 +12,7 @@ const UPSTREAM: &str = include_str!("../upstream_flags.txt");
 const DIFFERENT: &[(&str, &str)] = &[
     ("api-resources --namespaced", "without the flag both are printed, which upstream calls true"),
     ("interpret --output", "upstream prints YAML without the flag, too"),
+    ("describe --show-events", "true for a single object only, as in kubectl 1.36, whose help names true"),
 ];
 
 fn upstream() -> impl Iterator<Item = &'static str> {
