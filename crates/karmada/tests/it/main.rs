@@ -42,6 +42,7 @@ mod karmadactl_desk;
 mod karmadactl_doctor;
 mod karmadactl_edit;
 mod karmadactl_errors;
+mod karmadactl_flags;
 mod karmadactl_get;
 mod karmadactl_join;
 mod karmadactl_kubectl;

@@ -51,9 +51,9 @@ pub struct WaitArgs {
     field_selector: String,
     /// The condition to wait for: [create|delete|propagated|condition=NAME[=VALUE]|jsonpath='{EXPRESSION}'[=VALUE]].
     /// The value of a condition is true by default; its case does not matter. propagated: every cluster holds the
-    /// newest generation and reports it healthy.
-    #[arg(long = "for", default_value = "")]
-    for_: String,
+    /// newest generation and reports it healthy. Several conditions are awaited one after the other.
+    #[arg(long = "for")]
+    for_: Vec<String>,
     /// Check the manifests of files, without a server.
     #[arg(long)]
     local: bool,
@@ -84,6 +84,13 @@ impl WaitArgs {
             field_selector: Some(&self.field_selector),
             validates: false,
         }
+    }
+
+    fn conditions(&self) -> Result<Vec<Condition>, Error> {
+        if self.for_.is_empty() {
+            return Condition::parse("").map(|it| vec![it]).map_err(Error::Message);
+        }
+        self.for_.iter().map(|text| Condition::parse(text)).collect::<Result<_, _>>().map_err(Error::Message)
     }
 
     fn limit(&self) -> Result<Duration, Error> {
@@ -118,34 +125,62 @@ impl Subject<'_> {
 
 pub fn run<'a>(context: &'a Context, args: &'a WaitArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let condition = Condition::parse(&args.for_).map_err(Error::Message)?;
+        let conditions = args.conditions()?;
         let limit = args.limit()?;
         let scope = scope::parse(&args.operation_scope)?;
         let mut printer = Printer::new(&args.printing, DryRun::None)?;
         if args.local {
-            return local(context, args, &condition, &mut printer).await;
+            return local(context, args, &conditions, &mut printer).await;
         }
-        if condition == Condition::Propagated && scope != OperationScope::Karmada {
+        if conditions.contains(&Condition::Propagated) && scope != OperationScope::Karmada {
             return Err(Error::message(
                 "--for=propagated is about the control plane's objects: leave out --operation-scope, and name clusters with -C",
             ));
         }
         let control = context.control_plane().await?;
         let servers = servers::select(&control, scope, &args.clusters).await?;
-        let subjects = subjects(context, &servers, args, &condition).await?;
-        let waits: Vec<_> = subjects.iter().map(|subject| wait(context, subject, args, &condition, limit)).collect();
+        let subjects = subjects(context, &servers, args, &conditions).await?;
+        let waits: Vec<_> =
+            subjects.iter().map(|subject| wait_all(context, subject, args, &conditions, limit)).collect();
         let mut ended = futures::stream::iter(waits).buffered(CONCURRENT);
         let mut errors = Vec::new();
         let mut subjects = subjects.iter();
-        while let (Some(outcome), Some(subject)) = (ended.next().await, subjects.next()) {
+        while let (Some((met, error)), Some(subject)) = (ended.next().await, subjects.next()) {
             let done = format!("condition met{}", subject.place());
-            match outcome {
-                Ok(object) => printer.done(context, &subject.item.shown(), &done, &object.unwrap_or_default())?,
-                Err(error) => errors.push(error),
+            for object in met {
+                printer.done(context, &subject.item.shown(), &done, &object)?;
             }
+            errors.extend(error);
         }
         Error::of_all(errors)
     })
+}
+
+/// The states that fulfil the conditions, one after the other, up to the first error.
+async fn wait_all(
+    context: &Context,
+    subject: &Subject<'_>,
+    args: &WaitArgs,
+    conditions: &[Condition],
+    limit: Duration,
+) -> (Vec<Value>, Option<Error>) {
+    let mut late = tokio::time::sleep(limit).boxed();
+    let mut met = Vec::new();
+    for condition in conditions {
+        match wait(context, subject, args, condition, limit, &mut late).await {
+            Ok(Outcome::Met(object)) => met.push(object),
+            Ok(Outcome::Absent) => break,
+            Err(error) => return (met, Some(error)),
+        }
+    }
+    (met, None)
+}
+
+/// How a wait without an error ended.
+enum Outcome {
+    /// The object was never there, as its deletion requires; kubectl does not print it.
+    Absent,
+    Met(Value),
 }
 
 /// The objects at each server.
@@ -153,7 +188,7 @@ async fn subjects<'a>(
     context: &Context,
     servers: &'a [Server],
     args: &WaitArgs,
-    condition: &Condition,
+    conditions: &[Condition],
 ) -> Result<Vec<Subject<'a>>, Error> {
     let mut subjects = Vec::new();
     for server in servers {
@@ -166,7 +201,7 @@ async fn subjects<'a>(
         subjects.extend(items.into_iter().map(|item| Subject { server, item }));
     }
     // Deleted objects fulfil the condition already.
-    if subjects.is_empty() && *condition != Condition::Delete {
+    if subjects.is_empty() && !conditions.contains(&Condition::Delete) {
         return Err(Error::message("no matching resources found"));
     }
     Ok(subjects)
@@ -179,19 +214,18 @@ async fn wait(
     args: &WaitArgs,
     condition: &Condition,
     limit: Duration,
-) -> Result<Option<Value>, Error> {
+    mut late: &mut (impl Future<Output = ()> + Unpin),
+) -> Result<Outcome, Error> {
     let (client, item) = (&subject.server.client, &subject.item);
     if *condition == Condition::Propagated {
         let live = item.live(context, client).await.map_err(Error::client(format!("get {}", item.shown())))?;
         let watches = !limit.is_zero();
         let aim = Aim { clusters: &args.clusters, goal: Goal::Propagated, reads_members: true, watches };
         let ended = status::follow(client, item, &aim, watches.then_some(limit), &mut |_| ()).await?;
-        return if ended { Ok(Some(live)) } else { Err(subject.late()) };
+        return if ended { Ok(Outcome::Met(live)) } else { Err(subject.late()) };
     }
     let mut states = follow::states(client, &item.resource, &item.key);
     let mut uid: Option<String> = None;
-    let late = tokio::time::sleep(limit).boxed();
-    futures::pin_mut!(late);
     let mut is_first = true;
     loop {
         // The first state is read with any limit: a limit of zero checks once.
@@ -208,14 +242,17 @@ async fn wait(
             true => subject.failed(servers::reason(&error)),
             false => Error::client(format!("watch {}", item.shown()))(error),
         })?;
-        if is_first && state.is_none() && !matches!(condition, Condition::Create | Condition::Delete) {
-            return Err(absent(subject).await);
+        match condition {
+            Condition::Delete if is_first && state.is_none() => return Ok(Outcome::Absent),
+            Condition::Create | Condition::Delete => {}
+            _ if is_first && state.is_none() => return Err(absent(subject).await),
+            _ => {}
         }
         if is_first {
             uid = state.as_ref().and_then(|it| it["metadata"]["uid"].as_str()).map(str::to_owned);
         }
         if condition.is_met(state.as_ref(), uid.as_deref()).map_err(|why| subject.failed(why))? {
-            return Ok(state);
+            return Ok(Outcome::Met(state.unwrap_or_default()));
         }
         if limit.is_zero() {
             let (plural, name) = (&item.resource.plural, item.key.name());
@@ -236,15 +273,22 @@ async fn absent(subject: &Subject<'_>) -> Error {
 }
 
 /// `--local`: the manifests as they are.
-async fn local(context: &Context, args: &WaitArgs, condition: &Condition, printer: &mut Printer) -> Result<(), Error> {
+async fn local(
+    context: &Context,
+    args: &WaitArgs,
+    conditions: &[Condition],
+    printer: &mut Printer,
+) -> Result<(), Error> {
     let mut errors = Vec::new();
     for item in objects::locals(&args.files).await?.all()? {
         let object = item.object.clone().unwrap_or_default();
-        if condition.is_met(Some(&object), None).map_err(Error::Message)? {
+        for condition in conditions {
+            if !condition.is_met(Some(&object), None).map_err(Error::Message)? {
+                let shown = item.shown();
+                errors.push(Error::message(format!("timed out waiting for the condition on {shown}")));
+                break;
+            }
             printer.done(context, &item.shown(), "condition met", &object)?;
-        } else {
-            let shown = item.shown();
-            errors.push(Error::message(format!("timed out waiting for the condition on {shown}")));
         }
     }
     Error::of_all(errors)
