@@ -63,19 +63,13 @@ pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Resu
             return Err(Error::message("no objects passed to create"));
         }
         let mut errors = found.errors;
-        let items = match args.edit {
-            false => found.items,
-            true => {
-                match edit::manifests(found.items, &args.creation.printing.output, args.windows_line_endings).await? {
-                    Some(items) => items,
-                    None => {
-                        context.log("Edit cancelled, no changes made.\n");
-                        return Ok(());
-                    }
-                }
+        for mut item in found.items {
+            if args.edit {
+                let file = (args.creation.printing.output.as_str(), args.windows_line_endings);
+                let write = (&options, args.creation.save_config, dry_run);
+                errors.extend(edit::create(context, &client, item, file, write, &mut printer).await.err());
+                continue;
             }
-        };
-        for mut item in items {
             let mut manifest = item.object.take().unwrap_or_default();
             if args.creation.save_config {
                 manifest = annotated(&manifest);

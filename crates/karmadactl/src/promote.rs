@@ -71,7 +71,10 @@ pub fn run<'a>(context: &'a Context, args: &'a PromoteArgs) -> BoxFuture<'a, Res
             return Err(Error::message("the cluster cannot be empty"));
         }
         if !matches!(args.output.as_str(), "" | "json" | "yaml") {
-            return Err(Error::message(format!("output format {:?} is not one of json, yaml", args.output)));
+            return Err(Error::message(format!(
+                "invalid output format {:?}: it is not one of json, yaml",
+                args.output
+            )));
         }
         let control = context.control_plane().await?;
         let member = member(context, &control, args).await?;
@@ -257,7 +260,10 @@ impl Promotion<'_> {
         if self.args.dependencies {
             self.dependencies(plan, created).await?;
         }
-        self.write(&plan.resource, &plan.key, &plan.template, "create resource").await?;
+        let options = WriteOptions::default();
+        let written =
+            requests::create(self.context, self.control, &plan.resource, &plan.key, &plan.template, &options).await;
+        written.map_err(Error::client(format!("create resource {}", place(&plan.key))))?;
         created.push((plan.resource.clone(), plan.key.clone()));
         let namespace = match plan.key.namespace() {
             Some(namespace) => namespace.to_owned(),
@@ -266,16 +272,20 @@ impl Promotion<'_> {
         };
         self.context.print(&format!("ResourceTemplate ({namespace}/{}) is created successfully\n", plan.key.name()));
         let Some((resource, key, policy)) = &plan.policy else { return Ok(()) };
-        self.write(resource, key, policy, "create policy").await?;
+        let options = WriteOptions::default();
+        match requests::create(self.context, self.control, resource, key, policy, &options).await {
+            Ok(_) => {}
+            Err(error) if error.is_already_exists() => {
+                let (kind, place) = (&resource.kind, place(key));
+                return Err(Error::message(format!(
+                    "the {kind}({place}) already exist, please edit it to propagate resource"
+                )));
+            }
+            Err(error) => return Err(Error::client(format!("create policy {}", place(key)))(error)),
+        }
         let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
         self.context.print(&format!("{} {shown} is created successfully\n", resource.kind));
         Ok(())
-    }
-
-    async fn write(&self, resource: &ApiResource, key: &ObjectKey, object: &Value, doing: &str) -> Result<(), Error> {
-        let options = WriteOptions::default();
-        let written = requests::create(self.context, self.control, resource, key, object, &options).await;
-        written.map(drop).map_err(Error::client(format!("{doing} {}", place(key))))
     }
 
     /// The objects that the template names, of the member; those that the control plane has stay as they are.

@@ -34,12 +34,12 @@ async fn objects_are_edited_until_the_server_accepts_them() {
     };
     expect![[r#"
         E|A copy of your changes has been stored to
-        E|error: At least one of apiVersion, kind and name was changed
+        E|error: Edit cancelled, no valid changes were saved.
         rc=1"#]]
     .assert_eq(&stored("sed -i s/^kind.*/kind:\\ Other/").await);
     // The editor also changes the comments, which contain the problem.
     expect![[r#"
-        E|The ConfigMap "a" is invalid: data[k~]: Invalid value: "k~": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')
+        E|error: configmaps "a" is invalid
         E|A copy of your changes has been stored to
         E|error: Edit cancelled, no valid changes were saved.
         rc=1"#]]
@@ -50,9 +50,12 @@ async fn objects_are_edited_until_the_server_accepts_them() {
     "#]]
     .assert_eq(&edit("edit cm/nosuch", "true").await);
     expect![[r#"
-        E|error: must specify a resource to edit, such as deployment/nginx, or -f
-        E|Usage: karmadactl edit (RESOURCE/NAME | -f FILENAME) [options]
-        E|See 'karmadactl edit --help' for usage.
+        E|error: You must provide one or more resources by argument or filename.
+        E|Example resource specifications include:
+        E|   '-f rsrc.yaml'
+        E|   '--filename=rsrc.json'
+        E|   '<resource> <name>'
+        E|   '<resource>'
         rc=1
     "#]]
     .assert_eq(&edit("edit", "true").await);
@@ -69,6 +72,160 @@ async fn objects_are_edited_until_the_server_accepts_them() {
     "#]],
     )
     .await;
+}
+
+/// An editor that appends what it opens to a file, and then runs the line of its turn; `$F` is the opened file.
+fn editor(desk: &Desk, turns: &[&str]) -> String {
+    let mut script = "n=$(cat D/turns 2>/dev/null || echo 0); n=$((n+1)); echo $n > D/turns; F=$1\n\
+                      { echo \"--- $n\"; cat \"$F\"; } >> D/opened\ncase $n in\n"
+        .to_owned();
+    for (at, turn) in turns.iter().enumerate() {
+        script.push_str(&format!("{}) {turn};;\n", at + 1));
+    }
+    script.push_str("esac\n");
+    let directory = desk.path().display().to_string();
+    desk.write("editor.sh", &script.replace("D/", &format!("{directory}/")));
+    for file in ["turns", "opened"] {
+        let _ = std::fs::remove_file(desk.path().join(file));
+    }
+    format!("sh {directory}/editor.sh")
+}
+
+/// The output of a command with that editor, without names of temporary files, and the comments that it opened.
+async fn edited(desk: &Desk, line: &str, turns: &[&str]) -> String {
+    let editor = editor(desk, turns);
+    let shown = desk.run_with(line, &[("KUBE_EDITOR", &editor)]).await;
+    let shown: String = shown
+        .lines()
+        .map(|line| match line.find("karmadactl-edit-").and_then(|at| line[at..].find('.').map(|end| (at, at + end))) {
+            Some((from, to)) => format!("{}FILE{}\n", &line[..from], &line[to..]),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let opened = std::fs::read_to_string(desk.path().join("opened")).unwrap_or_default();
+    let reasons: String = opened
+        .lines()
+        .filter(|line| line.starts_with("---") || line.starts_with("# *") || line.contains("not valid"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    format!("{shown}{reasons}")
+}
+
+#[tokio::test]
+async fn a_refused_edit_is_opened_again_as_by_kubectl() {
+    let desk = Desk::new(&[]).await;
+    desk.write("a.yaml", CONFIG_MAP);
+    desk.run_with("create -f D/a.yaml", &[]).await;
+    // The same malformed text twice ends the command.
+    expect![[r#"
+        E|error: configmaps "a" is invalid
+        E|A copy of your changes has been stored to "D/FILE.yaml"
+        E|error: Edit cancelled, no valid changes were saved.
+        rc=1
+        --- 1
+        --- 2
+        # configmaps "a" was not valid:
+        # * <nil>: Invalid value: "The edited file failed validation": error converting YAML to JSON: yaml: line 1: unclosed bracket '{'
+    "#]].assert_eq(&edited(&desk, "edit cm/a", &["echo '{{{' > $F", "true"]).await);
+    expect![[r#"
+        E|error: configmaps "a" is invalid
+        E|A copy of your changes has been stored to "D/FILE.yaml"
+        E|error: Edit cancelled, no valid changes were saved.
+        rc=1
+        --- 1
+        --- 2
+        # configmaps "a" was not valid:
+        # * <nil>: Invalid value: "The edited file failed validation": invalid object to validate
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm/a", &[": > $F", "true"]).await);
+    expect![[r#"
+        E|Edit cancelled, saved file was empty.
+        rc=0
+        --- 1
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm/a --validate=false", &[": > $F"]).await);
+    expect![[r#"
+        O|configmap/a edited
+        E|error: configmaps "a" is invalid
+        rc=0
+        --- 1
+        --- 2
+        # configmaps "a" was not valid:
+        # * data[k~]: Invalid value: "k~": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')
+    "#]]
+        .assert_eq(&edited(&desk, "edit cm/a", &["sed -i 's/^  k:/  k~:/' $F", "sed -i 's/^  k~:/  l:/' $F"]).await);
+    expect![[r#"
+        E|A copy of your changes has been stored to "D/FILE.yaml"
+        E|error: Edit cancelled, no valid changes were saved.
+        rc=1
+        --- 1
+        --- 2
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm/a", &["sed -i 's/v1$/v9/' $F", "true"]).await);
+    // A conflict and a deleted object keep the text for another command.
+    let conflict = "sed -i 's/resourceVersion: .*/resourceVersion: \"1\"/' $F";
+    expect![[r#"
+        E|error: configmaps "a" could not be patched: Operation cannot be fulfilled on configmaps "a": the object has been modified; please apply your changes to the latest version and try again
+        E|You can run `kubectl replace -f D/FILE.yaml` to try this update again.
+        rc=1
+        --- 1
+    "#]].assert_eq(&edited(&desk, "edit cm/a", &[conflict]).await);
+    expect![[r#"
+        E|A copy of your changes has been stored to "D/FILE.yaml"
+        E|error: no original object found for configmap/a
+        rc=1
+        --- 1
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm/a", &["sed -i 's/uid: .*/uid: other/' $F"]).await);
+}
+
+#[tokio::test]
+async fn several_objects_are_edited_in_one_file() {
+    let desk = Desk::new(&[]).await;
+    desk.write("a.yaml", CONFIG_MAP);
+    desk.run_with("create -f D/a.yaml", &[]).await;
+    desk.run_with("create cm b --from-literal=k=v", &[]).await;
+    let first = "sed -i '0,/k: v/s//k: w/' $F";
+    expect![[r#"
+        O|configmap/a edited
+        O|configmap/b skipped
+        rc=0
+        --- 1
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm a b", &[first]).await);
+    let shown = std::fs::read_to_string(desk.path().join("opened")).expect("opened");
+    assert!(shown.ends_with("kind: List\nmetadata: {}\n"), "{shown}");
+    // A type alone is all of its objects.
+    expect![[r#"
+        O|configmap/a edited
+        O|configmap/b edited
+        rc=0
+        --- 1
+    "#]]
+    .assert_eq(&edited(&desk, "edit cm", &["sed -i 's/k: ./k: x/' $F"]).await);
+    expect![[r#"
+        E|error: edit cancelled, no objects found
+        rc=1
+    "#]]
+    .assert_eq(&edited(&desk, "edit ingress", &["true"]).await);
+    expect![[r#"
+        E|error: unable to match a printer suitable for the output format "jsonpath={.data}", allowed formats are: json,kyaml,yaml
+        rc=1
+    "#]].assert_eq(&edited(&desk, "edit cm a -o jsonpath={.data}", &["true"]).await);
+    // -o also prints the object afterwards.
+    let json = edited(&desk, "edit cm a -o json", &["sed -i 's/\"x\"/\"y\"/' $F"]).await;
+    assert!(json.starts_with("O|{\n") && json.contains("\"k\": \"y\""), "{json}");
+    // `create --edit` opens a file for each object.
+    desk.write("two.yaml", &format!("{CONFIG_MAP}---\n{CONFIG_MAP}"));
+    let renamed = ["sed -i 's/name: a/name: c/' $F", "sed -i 's/name: a/name: C_/' $F"];
+    expect![[r#"
+        O|configmap/c created
+        E|A copy of your changes has been stored to "D/FILE.yaml"
+        E|The ConfigMap "C_" is invalid: metadata.name: Invalid value: "C_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+        rc=1
+        --- 1
+        --- 2
+    "#]].assert_eq(&edited(&desk, "create -f D/two.yaml --edit", &renamed).await);
 }
 
 #[tokio::test]
@@ -90,7 +247,7 @@ async fn an_edit_keeps_the_last_applied_manifest() {
         E|Edit cancelled, no changes made.
         rc=0
     "#]]
-    .assert_eq(&run("edit cm/a -o json", "python3 -m json.tool --no-ensure-ascii --indent 4 >/dev/null").await);
+    .assert_eq(&run("edit cm/a -o json", "'python3' -m json.tool --no-ensure-ascii --indent 4 >/dev/null").await);
     assert_eq!(run("create -f D/a.yaml --edit -o json", "head -c 1").await.lines().next(), Some("O|{"));
 }
 
@@ -223,6 +380,24 @@ async fn clusters_are_tainted_and_objects_promoted() {
         E|Resource "apps/v1, Resource=deployments"(default/legacy) already exist in karmada control plane, you can edit PropagationPolicy and OverridePolicy to propagate it
         rc=0
     "#]]).await;
+    desk.check(
+        "promote deployment legacy -n default -C member1 -o xml",
+        expect![[r#"
+            E|error: invalid output format "xml": it is not one of json, yaml
+            rc=1
+        "#]],
+    )
+    .await;
+    // A policy of another template is not changed.
+    desk.check(
+        "promote configmap kube-root-ca.crt -n default -C member1 --policy-name=legacy-6d7f8d5f5b",
+        expect![[r#"
+            O|ResourceTemplate (default/kube-root-ca.crt) is created successfully
+            E|error: the PropagationPolicy(default/legacy-6d7f8d5f5b) already exist, please edit it to propagate resource
+            rc=1
+        "#]],
+    )
+    .await;
     desk.check("get propagationpolicy legacy-6d7f8d5f5b -o jsonpath={.spec.conflictResolution}~{.spec.propagateDeps}~{.spec.preserveResourcesOnDeletion}~{.spec.placement.clusterAffinity}", expect![[r#"
         O|Overwrite true true {"clusterNames":["member1"]}
         rc=0

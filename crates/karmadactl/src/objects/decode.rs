@@ -69,7 +69,10 @@ fn of_list(source: &str, mut item: Value, kind: &str, version: &Value) -> Result
 }
 
 /// The check of the type, of a List that of its items.
-fn typed(document: &Value) -> Result<(), String> {
+///
+/// # Errors
+/// kubectl's, without the name of the source.
+pub fn typed(document: &Value) -> Result<(), String> {
     let invalid = || "invalid object to validate".to_owned();
     let fields = document.as_object().ok_or_else(invalid)?;
     let wrong = |name: &str| match fields.get(name) {

@@ -194,6 +194,13 @@ fn walk(directory: &Path, recursive: bool, depth: usize, found: &mut Vec<PathBuf
     Ok(())
 }
 
+/// The objects of a text.
+pub fn of_bytes(source: &str, bytes: &[u8]) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    parse(source, bytes, Check::Readable, &mut outcomes);
+    outcomes
+}
+
 /// The objects of a stream.
 fn parse(source: &str, bytes: &[u8], check: Check, outcomes: &mut Vec<Outcome>) {
     let (documents, error) = yaml::documents_before_error(bytes);

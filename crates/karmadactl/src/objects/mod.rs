@@ -16,9 +16,11 @@ use serde_json::Value;
 use crate::Context;
 use crate::answers::text;
 use crate::error::Error;
+pub use crate::get::targets::MISSING;
 use crate::get::targets::{self, Target};
 use crate::{answers, requests};
 use decode::Check;
+pub use decode::typed;
 use flags::Files;
 
 /// kubectl lists this many objects at a time.
@@ -228,6 +230,34 @@ async fn of_files(context: &Context, client: &Client, selection: ObjectSelection
     Ok(found)
 }
 
+/// The objects of an edited text, without a namespace that it does not name; `source` is its name in messages.
+///
+/// # Errors
+/// All errors in the text.
+pub fn of_text(discovery: &Discovery, source: &str, text: &str) -> Result<Vec<Item>, Error> {
+    let (mut items, mut errors) = (Vec::new(), Vec::new());
+    for outcome in files::of_bytes(source, text.as_bytes()) {
+        match outcome.and_then(|manifest| resource_of(discovery, &manifest).map(|resource| (resource, manifest.object)))
+        {
+            Ok((resource, object)) => {
+                let key = key_of(&resource, &object);
+                items.push(Item { resource, key, object: Some(object), source: String::new() });
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    Error::of_all(errors).map(|()| items)
+}
+
+/// The key that the metadata of an object have.
+pub fn key_of(resource: &ApiResource, object: &Value) -> ObjectKey {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    match object["metadata"]["namespace"].as_str() {
+        Some(namespace) if resource.namespaced => ObjectKey::namespaced(namespace, name),
+        _ => ObjectKey::cluster(name),
+    }
+}
+
 /// # Errors
 /// The error in the selector.
 pub fn selector(text: &str) -> Result<Selector, Error> {
@@ -391,11 +421,7 @@ fn of_list(resource: &ApiResource, mut object: Value) -> Item {
         map.entry("apiVersion").or_insert_with(|| resource.api_version().into());
         map.entry("kind").or_insert_with(|| resource.kind.clone().into());
     }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let key = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) if resource.namespaced => ObjectKey::namespaced(namespace, name),
-        _ => ObjectKey::cluster(name),
-    };
+    let key = key_of(resource, &object);
     Item { resource: resource.clone(), key, object: Some(object), source: String::new() }
 }
 
