@@ -32,6 +32,7 @@ mod kustomize;
 mod member_secrets;
 mod metadata_edit;
 mod objects;
+mod output;
 mod paging;
 mod patch;
 mod placement;

@@ -1,6 +1,7 @@
 //! The behaviour of `karmadactl` on a terminal only: tables that fit its width, and progress lines.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
 use apimachinery::ApiResource;
 use serde_json::json;
@@ -65,4 +66,33 @@ async fn tokens_and_releases_can_be_tried() {
     let cluster = fleet.plane.client().get(&clusters, &key).await.expect("the cluster");
     assert_eq!(cluster.annotation("failover.karmada.io/evictions-released"), None);
     assert_eq!(tried.ok(), "cluster member1: evictions are released (server dry run)\n");
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_the_reader_of_its_output() {
+    let fleet = Fleet::start(&[]).await;
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let config_map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    fleet.plane.client().create(&config_maps, &config_map("first")).await.expect("created");
+    for output in ["wide", "yaml"] {
+        let mut command = fleet.command(&["get", "cm", "-w", "-o", output]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+        // Another thread reads: this one also serves.
+        let read = tokio::task::spawn_blocking(move || lines.read_line(&mut String::new()).map(|_| drop(lines)));
+        read.await.expect("no panic").expect("a line");
+        let mut ended = tokio::task::spawn_blocking(move || child.wait_with_output().expect("ended"));
+        // The next change that is printed finds the pipe closed.
+        let mut number = 0;
+        let ended = loop {
+            number += 1;
+            let name = format!("{output}-{number}");
+            fleet.plane.client().create(&config_maps, &config_map(&name)).await.expect("created");
+            match tokio::time::timeout(std::time::Duration::from_millis(200), &mut ended).await {
+                Ok(ended) => break ended.expect("no panic"),
+                Err(_) => assert!(number < 100, "the watch goes on"),
+            }
+        };
+        assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(141), ""), "{output}");
+    }
 }

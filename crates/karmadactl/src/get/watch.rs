@@ -15,7 +15,7 @@ use super::{Options, hide_managed_fields};
 use crate::error::Error;
 use crate::servers::{Server, reason};
 use crate::table::Layout;
-use crate::{Context, answers};
+use crate::{Context, answers, output};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watch {
@@ -140,8 +140,7 @@ impl Screen<'_> {
     /// The objects before the first change.
     fn page(&mut self, server: &Server, mut page: Value) -> Result<(), Error> {
         if self.options.output.is_table() {
-            self.rows(server, page, "ADDED");
-            return Ok(());
+            return self.rows(server, page, "ADDED");
         }
         answers::take_items(&mut page).into_iter().flatten().try_for_each(|item| self.object("ADDED", item))
     }
@@ -155,15 +154,14 @@ impl Screen<'_> {
             }
             _ if self.options.output.is_table() => {
                 let table = if object["kind"] == "Table" { object } else { fetch::plain_table(object) };
-                self.rows(server, table, type_);
-                Ok(())
+                self.rows(server, table, type_)
             }
             _ => self.object(type_, object),
         }
     }
 
-    fn rows(&mut self, server: &Server, mut table: Value, event: &str) {
-        let Some(block) = &mut self.block else { return };
+    fn rows(&mut self, server: &Server, mut table: Value, event: &str) -> Result<(), Error> {
+        let Some(block) = &mut self.block else { return Ok(()) };
         let brought = table["columnDefinitions"].as_array().is_some_and(|columns| !columns.is_empty());
         if brought {
             self.columns.insert(server.name.clone(), table["columnDefinitions"].clone());
@@ -172,7 +170,7 @@ impl Screen<'_> {
         }
         block.add(&table, &server.name, event, &self.view);
         if block.is_empty() {
-            return;
+            return Ok(());
         }
         let mut lines = Vec::new();
         let headings = block.headings(&self.view);
@@ -182,7 +180,7 @@ impl Screen<'_> {
         }
         self.headed = true;
         lines.extend(block.take_lines(&self.view));
-        self.context.print(&self.layout.render(&lines));
+        output::follow(self.layout.render(&lines).as_bytes())
     }
 
     fn object(&mut self, type_: &str, mut object: Value) -> Result<(), Error> {
@@ -192,9 +190,8 @@ impl Screen<'_> {
         if self.view.with_event {
             object = json!({"type": type_, "object": object});
         }
-        self.context.print(if self.headed { self.options.output.separator() } else { "" });
+        let separator = if self.headed { self.options.output.separator() } else { "" };
         self.headed = true;
-        self.context.print(&self.options.output.render(Objects::One(object))?);
-        Ok(())
+        output::follow(format!("{separator}{}", self.options.output.render(Objects::One(object))?).as_bytes())
     }
 }

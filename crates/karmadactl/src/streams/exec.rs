@@ -13,7 +13,7 @@ use crate::answers::text;
 use crate::error::Error;
 use crate::objects::flags::{self, Files};
 use crate::scope::{self, OperationScope};
-use crate::{Context, objects, servers};
+use crate::{Context, objects, output, servers};
 use apimachinery::url::{Query, segment};
 
 /// Keys that wait for the connection; each is up to 32 KiB.
@@ -71,19 +71,22 @@ pub struct AttachArgs {
 
 pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        if args.command.is_empty() && args.args.len() > 1 {
+        let has_pod = !args.filename.is_empty();
+        if args.command.is_empty() && args.args.len() > usize::from(!has_pod) {
             let text = "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead";
-            return Err(Error::arguments(text));
+            return Err(Error::usage(text));
+        }
+        if args.args.is_empty() && args.filename.is_empty() {
+            return Err(Error::message("pod, type/name or --filename must be specified"));
         }
         if args.command.is_empty() {
-            return Err(Error::arguments("you must specify at least one command for the container"));
+            return Err(Error::message("you must specify at least one command for the container"));
         }
         let from_file = pod_of_file(args).await?;
         let pod = match (args.args.as_slice(), from_file.as_deref()) {
             ([pod], None) => pod.as_str(),
             ([], Some(pod)) => pod,
-            ([], None) => return Err(Error::arguments("pod, type/name or --filename must be specified")),
-            _ => return Err(Error::arguments("exec takes one pod and, after --, a command")),
+            _ => return Err(Error::usage("exec takes one pod and, after --, a command")),
         };
         run(context, &args.stream, pod, Some(&args.command)).await
     })
@@ -92,12 +95,12 @@ pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Resul
 pub fn attach<'a>(context: &'a Context, args: &'a AttachArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let pod = match args.args.as_slice() {
-            [] => return Err(Error::arguments("at least 1 argument is required for attach")),
+            [] => return Err(Error::message("at least 1 argument is required for attach")),
             [pod] => pod.clone(),
             [type_, name] => format!("{type_}/{name}"),
             more => {
                 let (count, words) = (more.len(), more.join(" "));
-                return Err(Error::arguments(format!(
+                return Err(Error::message(format!(
                     "expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {count}: [{words}]"
                 )));
             }
@@ -186,18 +189,19 @@ async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
         End::Success => Ok(()),
         End::Code(code) => Err(Error::Exit(code)),
         End::Failed(why) => Err(Error::message(why)),
+        End::Unread => Err(output::unread()),
     }
 }
 
-fn write(output: Output) {
-    // A closed pipe ends the output, not the command.
-    let _ = match output {
-        Output::Stdout(bytes) => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(&bytes).and_then(|()| out.flush())
+/// Whether the output is still read.
+fn write(output: Output) -> bool {
+    match output {
+        Output::Stdout(bytes) => output::follow(&bytes).is_ok(),
+        Output::Stderr(bytes) => {
+            let _ = std::io::stderr().write_all(&bytes);
+            true
         }
-        Output::Stderr(bytes) => std::io::stderr().write_all(&bytes),
-    };
+    }
 }
 
 #[cfg(test)]

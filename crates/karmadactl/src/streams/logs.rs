@@ -1,7 +1,5 @@
 //! `logs`: prints the logs of a member's containers.
 
-use std::io::Write as _;
-
 use clap::Args;
 use clap::builder::ArgPredicate;
 use client::Client;
@@ -14,7 +12,7 @@ use crate::error::Error;
 use crate::objects::flags;
 use crate::requests;
 use crate::scope::OperationScope;
-use crate::{Context, servers};
+use crate::{Context, output, servers};
 use apimachinery::go_time;
 use apimachinery::url::{Query, segment};
 
@@ -131,8 +129,8 @@ fn check(args: &LogsArgs) -> Result<Query, Error> {
     }
     match (args.args.len(), args.selector.is_empty()) {
         (0, false) | (1..=2, true) => {}
-        (1..=2, false) => return Err(Error::arguments("only a selector (-l) or a POD name is allowed")),
-        _ => return Err(Error::arguments(USAGE)),
+        (1..=2, false) => return Err(Error::usage("only a selector (-l) or a POD name is allowed")),
+        _ => return Err(Error::usage(USAGE)),
     }
     if let Some(problem) = go_time::rfc3339_error(&args.since_time).filter(|_| !args.since_time.is_empty()) {
         return refused(&problem);
@@ -231,13 +229,13 @@ async fn copy(
     while let Some(chunk) = next(&mut body).await {
         let chunk = chunk.map_err(|why| Error::message(format!("the log of pod {} broke off: {why}", source.pod)))?;
         if !prefixed {
-            write(&chunk);
+            output::follow(&chunk)?;
             continue;
         }
         for part in chunk.split_inclusive(|byte| *byte == b'\n') {
             line.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                write(&[prefix.as_bytes(), &line].concat());
+                output::follow(&[prefix.as_bytes(), &line].concat())?;
                 line.clear();
             }
         }
@@ -246,13 +244,6 @@ async fn copy(
         context.print(&format!("{prefix}{}\n", String::from_utf8_lossy(&line)));
     }
     Ok(())
-}
-
-/// Logs are bytes: they need not be text.
-fn write(bytes: &[u8]) {
-    let mut out = std::io::stdout().lock();
-    // A closed pipe ends the output, not the command.
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
 async fn open(client: &Client, path: &str) -> Result<transport::Body, client::Error> {

@@ -50,6 +50,8 @@ pub enum End {
     /// It ran and ended with this code.
     Code(u8),
     Failed(String),
+    /// The reader of the output has gone.
+    Unread,
 }
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
@@ -100,7 +102,7 @@ fn answers(headers: &http::HeaderMap, key: &str) -> Result<(), String> {
 pub fn run<'a>(
     mut socket: Socket,
     mut input: Receiver<Input>,
-    mut output: impl FnMut(Output) + Send + 'a,
+    mut output: impl FnMut(Output) -> bool + Send + 'a,
 ) -> BoxFuture<'a, End> {
     async move {
         let mut takes_input = true;
@@ -110,7 +112,11 @@ pub fn run<'a>(
                     None => return End::Success,
                     Some(Err(error)) => return End::Failed(format!("the connection broke: {error}")),
                     Some(Ok(message)) => match received(message) {
-                        Received::Output(bytes) => output(bytes),
+                        Received::Output(bytes) => {
+                            if !output(bytes) {
+                                return End::Unread;
+                            }
+                        }
                         Received::End(end) => return end,
                         Received::Nothing => {}
                     },
