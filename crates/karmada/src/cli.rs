@@ -124,6 +124,7 @@ fn as_karmadactl(args: &[OsString]) -> Option<(&'static str, &[OsString])> {
     match name {
         "karmadactl" => Some(("karmadactl", args)),
         "kubectl-karmada" => Some(("kubectl karmada", args)),
+        karmadactl::PLUGIN_COMPLETION => Some((karmadactl::PLUGIN_COMPLETION, args)),
         _ if args.get(1).is_some_and(|word| word == "karmadactl") => Some(("karmadactl", &args[1..])),
         _ => None,
     }

@@ -25,6 +25,14 @@ pub fn script(program: &str, arguments: &[String]) -> Result<String, Error> {
         .replace("COMMAND", COMMAND))
 }
 
+/// Candidates as kubectl reads them of its plugins: the last line has the directive, 0 for files and 4 for none.
+pub fn for_kubectl(lines: &str) -> String {
+    match lines.strip_suffix(":files\n") {
+        Some(others) => format!("{others}:0\n"),
+        None => format!("{lines}:4\n"),
+    }
+}
+
 /// Bash splits words at `=` and `:`, so candidates contain only the part after the last of them.
 const BASH: &str = r#"# bash completion for PROGRAM
 _FUNCTION_complete() {

@@ -333,12 +333,21 @@ struct Cordon {
     dry_run: bool,
 }
 
+/// The name by which kubectl calls the program to complete `kubectl karmada`.
+pub const PLUGIN_COMPLETION: &str = "kubectl_complete-karmada";
+
 /// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
 /// `karmadactl` or `kubectl karmada`.
 pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
     let args: Vec<OsString> = args.into_iter().collect();
+    let words = |from: usize| args[from..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if program == PLUGIN_COMPLETION && !args.is_empty() {
+        let lines = candidates::lines(&tree(), words(1)).await;
+        Context::default().print(&completion::for_kubectl(&lines));
+        return 0;
+    }
     if args.get(1).is_some_and(|word| word == completion::COMMAND) {
-        let words = args[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words = words(2);
         Context::default().print(&candidates::lines(&tree(), words).await);
         return 0;
     }
