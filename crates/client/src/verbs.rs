@@ -96,17 +96,19 @@ impl Client {
             if self.is_in_process() {
                 request.extensions_mut().insert(AcceptPayload);
             }
-            let timeout = self.0.timeout;
-            let start = tokio::time::timeout(timeout, self.send(request)).await;
-            let host = &self.0.host;
-            let late = |_| Error::Timeout { host: host.clone(), attempt: attempt.clone(), after: timeout };
-            let response = start.map_err(late)??;
-            let (mut parts, body) = response.into_parts();
-            if !parts.status.is_success() {
+            let (timeout, host) = (self.0.timeout, &self.0.host);
+            // The body of a refusal is part of the answer: a server that never ends it blocks no watch forever.
+            let start = async {
+                let (parts, body) = self.send(request).await?.into_parts();
+                if parts.status.is_success() {
+                    return Ok((parts, body));
+                }
                 let read = crate::read_body(body, MAX_OBJECT_BYTES).await;
                 let bytes = read.map_err(|e| Error::transport(host, &attempt, e))?;
-                return Err(codec::refusal(parts.status, &bytes));
-            }
+                Err(codec::refusal(parts.status, &bytes))
+            };
+            let late = |_| Error::Timeout { host: host.clone(), attempt: attempt.clone(), after: timeout };
+            let (mut parts, body) = tokio::time::timeout(timeout, start).await.map_err(late)??;
             match parts.extensions.remove::<Payload>() {
                 Some(Payload::Watch(stream)) => {
                     stream.lock().take().ok_or_else(|| Error::unexpected(&attempt, "a watch stream already taken"))

@@ -111,6 +111,11 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// A watch that lasted this long shows a healthy server; shorter ones count as failures and back off.
 const HEALTHY_WATCH: Duration = Duration::from_secs(5);
 
+/// kube-apiserver and our server send a bookmark each minute. A watch over a socket that delivers nothing for longer may
+/// have lost its server behind an intermediary that keeps the connection: it is resumed, at the rate of client-go's
+/// watches, which end after five to ten minutes.
+const SILENCE: Duration = Duration::from_secs(300);
+
 /// Objects in one page of a list over a socket.
 const PAGE: usize = 500;
 
@@ -281,6 +286,19 @@ impl Informer {
                 at
             }
         };
+        let watched = self.watch(at, revision, established).await;
+        if let Err(client::Error::Status(status)) = &watched
+            && *revision == Some(at)
+            && (*established || !is_momentary(status))
+        {
+            // The server cannot continue from this revision, and would answer the same again.
+            *revision = None;
+        }
+        watched
+    }
+
+    /// Watches from a revision until the server ends it, or is silent.
+    async fn watch(&self, at: u64, revision: &mut Option<u64>, established: &mut bool) -> Result<(), client::Error> {
         let selection = &self.0.selection;
         let options = WatchOptions {
             label_selector: selection.label_selector.clone(),
@@ -293,26 +311,36 @@ impl Informer {
         *self.0.trouble.lock() = None;
         *established = true;
         self.0.caller.succeeded();
-        while let Some(event) = events.next().await {
+        let silence = SILENCE.mul_f64(1.0 + self.0.world.random_fraction());
+        while let Some(event) = self.within(silence, events.next()).await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    advance(revision, &object)?;
+                    *revision = Some(revision_of(&object)?);
                     self.put(object, false);
-                    self.reached(*revision);
                 }
                 WatchEvent::Deleted(object) => {
-                    advance(revision, &object)?;
+                    *revision = Some(revision_of(&object)?);
                     self.remove(&object);
-                    self.reached(*revision);
                 }
-                WatchEvent::Bookmark { resource_version, .. } => {
-                    *revision = Some(resource_version);
-                    self.reached(*revision);
+                // A watch from revision 0 would begin with the present objects, without the deletions since.
+                WatchEvent::Bookmark { resource_version: 0, .. } => {
+                    let why = format!("a bookmark of {} has no resourceVersion", self.0.resource.plural);
+                    return Err(client::Error::Status(Box::new(Status::internal(why))));
                 }
+                WatchEvent::Bookmark { resource_version, .. } => *revision = Some(resource_version),
                 WatchEvent::Error(status) => return Err(client::Error::Status(status)),
             }
+            self.reached(*revision);
         }
         Ok(())
+    }
+
+    /// The next event; `None` after a silence of a server over a socket.
+    async fn within<T>(&self, silence: Duration, next: impl Future<Output = Option<T>>) -> Option<T> {
+        match self.0.client.is_in_process() {
+            true => next.await,
+            false => tokio::time::timeout(silence, next).await.ok().flatten(),
+        }
     }
 
     /// Whether the server is at an older revision than this cache, as after a restore from a backup. A watch from a
@@ -432,13 +460,16 @@ fn group_resource(resource: &ApiResource) -> String {
     }
 }
 
-/// An event with an invalid resource version cannot be ordered: the watch is treated as broken and followed by a list.
-fn advance(revision: &mut Option<u64>, object: &Object) -> Result<(), client::Error> {
-    *revision = object.resource_version().parse().ok();
-    if revision.is_some() {
-        return Ok(());
-    }
+/// A refusal of a watch that says nothing about its revision.
+fn is_momentary(status: &Status) -> bool {
+    status.code == 429 || status.code >= 500
+}
+
+/// An event with an invalid resource version cannot be ordered: the watch is treated as broken.
+fn revision_of(object: &Object) -> Result<u64, client::Error> {
     let version = object.resource_version();
-    let why = format!("an event about {} has the resourceVersion {version:?}, which is no number", object.key());
-    Err(client::Error::Status(Box::new(Status::internal(why))))
+    version.parse().map_err(|_| {
+        let why = format!("an event about {} has the resourceVersion {version:?}, which is no number", object.key());
+        client::Error::Status(Box::new(Status::internal(why)))
+    })
 }
