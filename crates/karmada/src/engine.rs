@@ -140,8 +140,8 @@ impl Engine {
         }
     }
 
-    /// Closes the gate `storage-integrity` when the store finds something damaged, and `etcd-readiness` while etcd does
-    /// not answer.
+    /// Closes the gate `storage-integrity` when the store finds something damaged, `etcd` when it refuses writes until a
+    /// restart, and `etcd-readiness` while etcd does not answer.
     pub fn report_damage_to(&self, health: &apiserver::health::Health) {
         if let Self::Etcd(store, _, others, _) = self {
             for (number, store) in std::iter::once(store).chain(others).enumerate() {
@@ -159,6 +159,13 @@ impl Engine {
         let (found, gate) = (store.damage_found(), health.ready_gate(apiserver::health::STORAGE_INTEGRITY));
         tokio::spawn(async move {
             if found.await {
+                gate.set(false);
+            }
+        });
+        let [live, _] = apiserver::health::of_store(0);
+        let (stopped, gate) = (store.writing_stopped(), health.live_gate(&live));
+        tokio::spawn(async move {
+            if stopped.await {
                 gate.set(false);
             }
         });

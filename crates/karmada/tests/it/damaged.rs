@@ -140,3 +140,25 @@ async fn a_missing_store_is_not_recreated() {
         assert!(message.contains(part), "{message}");
     }
 }
+
+/// Only a restart helps, so that `/livez` has to report it.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_writes_until_a_restart_fails_the_health_checks() {
+    let root = tempfile::tempdir().expect("a directory");
+    let plane = Plane::start_with(|options| on_disk(options, root.path())).await;
+    let health = plane.plane.server().shared().health.clone();
+    let answer = |path| health.answer(path, "").expect("a health path").status().as_u16();
+    assert_eq!([answer("/livez"), answer("/livez/etcd")], [200, 200]);
+    let store = root.path().join("store");
+    std::fs::rename(&store, root.path().join("moved")).expect("moved");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}});
+    let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let error = plane.client().create(&maps, &map).await.expect_err("the store is gone").to_string();
+    assert!(error.contains("removed or replaced"), "{error}");
+    while answer("/livez") == 200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!([answer("/livez/etcd"), answer("/readyz"), answer("/healthz")], [500, 500, 500]);
+    std::fs::rename(root.path().join("moved"), &store).expect("moved back");
+    plane.plane.stop().await.expect("it stops");
+}

@@ -62,6 +62,8 @@ pub(super) struct Queue {
     running: bool,
     /// The reason for which further requests are refused.
     refuses: Option<Error>,
+    /// Those who wait until a failure stops writing.
+    stopping: Vec<oneshot::Sender<()>>,
     full: Full,
 }
 
@@ -139,6 +141,17 @@ impl Inner {
         }
     }
 
+    /// Until writes are refused because one failed; false when the store is dropped before.
+    pub(super) fn writing_stopped(&self) -> impl Future<Output = bool> + Send + use<> {
+        let (stop, stopped) = oneshot::channel();
+        let mut queue = self.queue.lock();
+        match &queue.refuses {
+            Some(Error::Failed(_)) => _ = stop.send(()),
+            _ => queue.stopping.push(stop),
+        }
+        async move { stopped.await.is_ok() }
+    }
+
     /// After a failed sync the content of the disk is unknown, and a later success would prove nothing: writes are
     /// refused until the file is reopened, and thereby recovered.
     fn stop_on_failure(&self, error: &Error) {
@@ -146,6 +159,8 @@ impl Inner {
             Error::Failed(_) => {
                 tracing::error!(err = %error, "Store refuses writes until the process is restarted");
                 self.refuse(error.clone());
+                let stopping = std::mem::take(&mut self.queue.lock().stopping);
+                stopping.into_iter().for_each(|stop| _ = stop.send(()));
             }
             Error::NoSpace if self.queue.lock().full.is_due(Instant::now()) => {
                 tracing::error!(err = %error, "Store refuses writes until there is space");

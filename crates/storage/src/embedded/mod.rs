@@ -225,6 +225,12 @@ impl EmbeddedStore {
         async move { found.some().await }
     }
 
+    /// Waits until the store refuses writes, because one failed, until it is opened again; false when it was dropped
+    /// before.
+    pub fn writing_stopped(&self) -> impl Future<Output = bool> + Send + use<> {
+        self.0.writing_stopped()
+    }
+
     /// Verifies everything in the file, as happens in the background a minute after the store is opened and then daily.
     ///
     /// # Errors

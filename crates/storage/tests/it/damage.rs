@@ -377,7 +377,9 @@ async fn files_replaced_while_it_runs_stop_writes() {
         let txn = |key| Txn { guards: vec![], ops: vec![put(key, 10)] };
         store.txn(txn("/a")).await.unwrap();
         fault(&dir);
+        let stopped = store.writing_stopped();
         let Err(Error::Failed(message)) = store.txn(txn("/b")).await else { panic!("{what}: acknowledged") };
+        assert!(stopped.await && store.writing_stopped().await, "{what}");
         assert!(message.contains("removed or replaced"), "{what}: {message}");
         store.close().await.unwrap();
     }
