@@ -193,8 +193,9 @@ async fn probe_path(member: &Member, path: &str) -> Option<StatusCode> {
 async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
     if let Ok(version) = member.client.request(http::Method::GET, "/version", None).await
         && let Ok(version) = serde_json::from_slice::<Value>(&version)
+        && let Some(version) = version["gitVersion"].as_str()
     {
-        status.kubernetes_version = version["gitVersion"].as_str().unwrap_or_default().to_owned();
+        status.kubernetes_version = version.to_owned();
     }
     let (found, failed) = match member.client.discovery().await {
         Ok(discovery) => {

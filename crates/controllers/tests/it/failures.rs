@@ -65,27 +65,34 @@ async fn a_cluster_that_cannot_be_tainted() {
     plane.shutdown().await;
 }
 
-/// A member that responds to its probe as unhealthy.
+/// Members that answer the probe, and not with 200.
 #[tokio::test(start_paused = true)]
 async fn an_unhealthy_member() {
-    let plane = with_default_namespace().await;
-    plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
-        (sent.server == "m1" && sent.path == "/readyz").then_some(StatusCode::ACCEPTED)
-    })));
-    let key = ObjectKey::cluster("m1");
-    let condition = plane
-        .until("it is not ready", async || {
-            let cluster = plane.get(&Cluster::api_resource(), &key).await?;
-            ready(&cluster).filter(|ready| ready["status"] == "False").cloned()
-        })
-        .await;
-    assert_eq!(condition["reason"], "ClusterNotReady");
-    let message = condition["message"].as_str().unwrap_or_default();
-    assert!(
-        message.starts_with("cluster is reachable but health endpoint responded without ok (since 2026-"),
-        "{message}"
-    );
-    plane.shutdown().await;
+    for (code, reason, expected) in [
+        (StatusCode::ACCEPTED, "ClusterNotReady", "cluster is reachable but health endpoint responded without ok"),
+        (
+            StatusCode::UNAUTHORIZED,
+            "ClusterNotReachable",
+            "cluster is not reachable: its API server answers 401 to Karmada's credentials",
+        ),
+        (StatusCode::BAD_GATEWAY, "ClusterNotReachable", "cluster is not reachable"),
+    ] {
+        let plane = with_default_namespace().await;
+        plane.network.set_answers(Some(Arc::new(move |sent: &Sent| {
+            (sent.server == "m1" && sent.path == "/readyz").then_some(code)
+        })));
+        let key = ObjectKey::cluster("m1");
+        let condition = plane
+            .until("it is not ready", async || {
+                let cluster = plane.get(&Cluster::api_resource(), &key).await?;
+                ready(&cluster).filter(|ready| ready["status"] == "False").cloned()
+            })
+            .await;
+        assert_eq!(condition["reason"], reason);
+        let message = condition["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with(&format!("{expected} (since 2026-")), "{message}");
+        plane.shutdown().await;
+    }
 }
 
 /// A member is never reached without credentials.
