@@ -137,26 +137,25 @@ pub fn same_but(left: &[u8], right: &[u8], apart: &[&str], within: Option<(&str,
 
 /// An encoded object without the member `inner` of its member `outer`; `None` if that member is absent.
 pub fn without(json: &[u8], outer: &str, inner: &str) -> Option<Vec<u8>> {
-    let place = member(json, outer)?;
-    let inside = &json[place.clone()];
-    let key_of = |name: &[u8]| (name.as_ptr() as usize).saturating_sub(inside.as_ptr() as usize + 1);
-    let (mut all, mut before) = (members(inside), None);
+    let start = members(json).start_of(outer)?;
+    let key_of = |name: &[u8]| (name.as_ptr() as usize).saturating_sub(json.as_ptr() as usize + 1);
+    let (mut inside, mut before) = (Members::at(json, start), None);
     let (name, value) = loop {
-        let (name, value) = all.next()?;
+        let (name, value) = inside.next()?;
         if name == inner.as_bytes() {
             break (name, value);
         }
         before = Some(value.end);
     };
     // With the comma before it, or the one after it.
-    let cut = match (before, all.next()) {
+    let cut = match (before, inside.next()) {
         (Some(end), _) => end..value.end,
         (None, Some((next, _))) => key_of(name)..key_of(next),
         (None, None) => key_of(name)..value.end,
     };
     let mut rest = Vec::with_capacity(json.len() - cut.len());
-    rest.extend_from_slice(&json[..place.start + cut.start]);
-    rest.extend_from_slice(&json[place.start + cut.end..]);
+    rest.extend_from_slice(&json[..cut.start]);
+    rest.extend_from_slice(&json[cut.end..]);
     Some(rest)
 }
 
