@@ -1,6 +1,6 @@
 //! The four kinds of patch. The input is two or more JSON documents: the object and its patches.
 
-use apimachinery::managed_fields::{self, FieldSet, ManagerContext};
+use apimachinery::managed_fields::{self, FieldSet, ManagerContext, ONE_VERSION};
 use apimachinery::meta::Time;
 use apimachinery::{json_patch, merge_patch, strategic};
 use serde_json::Value;
@@ -67,6 +67,7 @@ pub(crate) fn apply(input: &[u8]) {
         subresource: "",
         now: Time::new(jiff::Timestamp::UNIX_EPOCH),
         reset_fields: &none,
+        versions: ONE_VERSION,
     };
     let mut live = first.clone();
     if !live.is_object() {
