@@ -6,7 +6,7 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
 use apimachinery::names::NameRule;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, ResourceInfo, Strategy};
-use apimachinery::schema::{SchemaId, TypeOf};
+use apimachinery::schema::TypeOf;
 use apimachinery::{Object, Status};
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(crate) struct BuiltIn {
     group: String,
     kind: String,
     resets_status: bool,
-    type_: SchemaId,
+    type_: TypeOf,
     conversion: Option<Conversion>,
     /// The `apiVersion` and the type of the other form of a kind that has two.
     other_form: Option<(String, TypeOf)>,
@@ -38,7 +38,7 @@ impl BuiltIn {
             kind: kind.to_owned(),
             // Kubelets register nodes together with their status.
             resets_status: info.has_status() && kind != "Node",
-            type_: info.schema.root,
+            type_: info.schema.clone(),
             conversion: Conversion::of(&info.resource),
             other_form: Conversion::other_form(&info.resource)
                 .and_then(|kind| Some((kind.api_version(), schema_for(&kind)?))),
@@ -50,9 +50,16 @@ impl BuiltIn {
     }
 }
 
+/// Whether upstream still decodes a version that is no longer served, such as `policy/v1beta1`: objects of an adopted etcd
+/// may have owners in one. It counts as the form in which the kind is stored.
+fn is_former_version(group: &str, api_version: &str) -> bool {
+    let version = api_version.strip_prefix(group).and_then(|rest| rest.strip_prefix('/'));
+    version.is_some_and(|version| version.contains("alpha") || version.contains("beta"))
+}
+
 impl Strategy for BuiltIn {
     fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
-        defaults::apply(self.type_, object);
+        defaults::apply(self.type_.root, object);
         if let Some(conversion) = self.conversion {
             conversion.default(object);
         }
@@ -77,6 +84,10 @@ impl Strategy for BuiltIn {
     }
 
     fn type_in(&self, api_version: &str) -> Option<&TypeOf> {
+        if is_former_version(&self.group, api_version) {
+            let stored = self.other_form.as_ref().filter(|_| self.conversion.is_some());
+            return Some(stored.map_or(&self.type_, |(_, type_)| type_));
+        }
         self.other_form.as_ref().filter(|(version, _)| version == api_version).map(|(_, type_)| type_)
     }
 
@@ -89,7 +100,7 @@ impl Strategy for BuiltIn {
         if self.resets_status
             && let Some(fields) = object.as_object_mut()
         {
-            match defaults::initial_status(self.type_) {
+            match defaults::initial_status(self.type_.root) {
                 Some(status) => fields.insert("status".into(), status),
                 None => fields.remove("status"),
             };
@@ -110,7 +121,7 @@ impl Strategy for BuiltIn {
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {
-        let mut errors = validation::create(self.type_, object);
+        let mut errors = validation::create(self.type_.root, object);
         if self.group.is_empty() && self.kind == "Pod" {
             new_pod(&object["spec"], &mut errors);
         }
@@ -121,7 +132,7 @@ impl Strategy for BuiltIn {
         if matches!(context.subresource.as_str(), "status" | "approval") {
             return validation::status::update(&self.group, &self.kind, old, object);
         }
-        validation::update(self.type_, &context.subresource, old, object)
+        validation::update(self.type_.root, &context.subresource, old, object)
     }
 
     fn validate_status(&self, _stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {

@@ -14,6 +14,7 @@ on_every_engine! {
         items_without_their_key,
         fields_that_a_write_resets_have_no_owner,
         owners_in_both_versions_of_an_autoscaler,
+        owners_in_a_version_that_is_no_longer_served,
     ],
 }
 
@@ -273,4 +274,36 @@ async fn owners_in_both_versions_of_an_autoscaler() {
     assert_eq!(given_up.code, 200, "{}", given_up.shown());
     assert_eq!(owned(&given_up.json(), "a"), json!({"f:spec": {"f:maxReplicas": {}}}));
     assert_eq!(given_up.json()["spec"]["minReplicas"], 1, "another manager applied it");
+}
+
+/// As an etcd has them that served `policy/v1beta1`.
+async fn owners_in_a_version_that_is_no_longer_served() {
+    let (server, _client) = crate::objects::server().await;
+    let path =
+        |manager: &str| format!("/apis/policy/v1/namespaces/default/poddisruptionbudgets/b?fieldManager={manager}");
+    let entry = |manager: &str, version: &str| {
+        json!({"manager": manager, "operation": "Apply", "apiVersion": version, "time": "2020-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:minAvailable": {}, "f:selector": {}}}})
+    };
+    let budget = |metadata: serde_json::Value, spec: serde_json::Value| {
+        json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec})
+            .to_string()
+    };
+    let owners = json!([entry("a", "policy/v1beta1"), entry("b", "policy/v0")]);
+    let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}});
+    let created = patch(&server, &path("c"), APPLY, &budget(json!({"name": "b"}), spec)).await;
+    assert_eq!(created.code, 201, "{}", created.shown());
+    let owned_by_others = json!({"metadata": {"managedFields": owners}}).to_string();
+    let edited = patch(&server, &path("c"), "application/merge-patch+json", &owned_by_others).await;
+    assert_eq!(edited.code, 200, "{}", edited.shown());
+
+    let less = budget(json!({"name": "b"}), json!({"selector": {"matchLabels": {"a": "b"}}}));
+    let applied = patch(&server, &path("a"), APPLY, &less).await.json();
+    assert_eq!(
+        applied["spec"],
+        json!({"selector": {"matchLabels": {"a": "b"}}}),
+        "it is known what was applied before"
+    );
+    assert_eq!(owned(&applied, "a"), json!({"f:spec": {"f:selector": {}}}));
+    assert!(owned(&applied, "b").is_null(), "a version that never was: {applied}");
 }
