@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use apimachinery::go_time;
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{Offset, TimeZone};
@@ -111,52 +112,9 @@ pub fn read_timestamp(text: &str) -> Option<Time> {
 
 /// Converts a text as Go's layout `RFC3339` is read.
 pub fn parse_timestamp(text: &str) -> Result<Time, EvalError> {
-    let time = rfc3339(text)
+    let (seconds, nanos) = go_time::rfc3339(text)
         .ok_or_else(|| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"))?;
-    Some(time).filter(|time| time.is_in_range()).ok_or_else(overflow)
-}
-
-fn rfc3339(text: &str) -> Option<Time> {
-    let (date, rest) = text.split_once('T')?;
-    let at = rest.find(['Z', '+', '-'])?;
-    let (clock, zone) = rest.split_at(at);
-    let (clock, decimals) = match clock.find(['.', ',']) {
-        Some(at) => (&clock[..at], &clock[at + 1..]),
-        None => (clock, "0"),
-    };
-    let date = parts(date, '-', [4, 2, 2])?;
-    // Go accepts a single digit of the hour.
-    let clock = parts(clock, ':', [2, 2, 2]).or_else(|| parts(clock, ':', [1, 2, 2]))?;
-    let is_clock = clock[0] < 24 && clock[1] < 60 && clock[2] < 60;
-    let is_decimal = !decimals.is_empty() && decimals.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_clock || !is_decimal {
-        return None;
-    }
-    let offset = match zone.strip_prefix(['+', '-']) {
-        None => (zone == "Z").then_some(0)?,
-        Some(rest) => {
-            let [hours, minutes] = parts(rest, ':', [2, 2])?;
-            let seconds = (hours <= 24 && minutes <= 60).then_some(hours * 3600 + minutes * 60)?;
-            if zone.starts_with('-') { -seconds } else { seconds }
-        }
-    };
-    let [year, month, day] = date;
-    let date = Date::new(i16::try_from(year).ok()?, i8::try_from(month).ok()?, i8::try_from(day).ok()?).ok()?;
-    let days = date.since(Date::constant(1970, 1, 1)).ok()?.get_days();
-    let seconds = i64::from(days) * 86_400 + clock[0] * 3600 + clock[1] * 60 + clock[2] - offset;
-    // Further digits are dropped.
-    Some(Time { seconds, nanos: format!("{decimals:0<9}")[..9].parse().ok()? })
-}
-
-/// Numbers of fixed widths between separators.
-fn parts<const N: usize>(text: &str, separator: char, widths: [usize; N]) -> Option<[i64; N]> {
-    let mut found = [0; N];
-    let mut pieces = text.split(separator);
-    for (number, width) in found.iter_mut().zip(widths) {
-        let piece = pieces.next().filter(|piece| piece.len() == width)?;
-        *number = piece.bytes().all(|byte| byte.is_ascii_digit()).then(|| piece.parse().ok())??;
-    }
-    pieces.next().is_none().then_some(found)
+    Some(Time { seconds, nanos }).filter(|time| time.is_in_range()).ok_or_else(overflow)
 }
 
 pub fn parse_date(text: &str) -> Option<Time> {
