@@ -11,6 +11,11 @@ pub fn crds() -> Vec<Value> {
     DEFINITIONS.iter().map(manifest).collect()
 }
 
+/// The names of [`crds`], without their schemas.
+pub fn crd_names() -> impl Iterator<Item = String> {
+    DEFINITIONS.iter().map(Definition::name)
+}
+
 const DEFINITIONS: &[Definition] = &[
     Definition {
         group: "apps.karmada.io",

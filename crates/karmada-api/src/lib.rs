@@ -30,7 +30,7 @@ mod definitions;
 mod shown;
 
 pub use api_type::ApiType;
-pub use definitions::crds;
+pub use definitions::{crd_names, crds};
 pub use scope::Scope;
 
 /// The natively served resources. `object_meta` is the type of `metadata`, which server-side apply needs for its lists.

@@ -7,7 +7,7 @@ use apimachinery::Status;
 use apiserver::cache::Event;
 use apiserver::{Admission, AdmissionRequest, Operation};
 use futures::future::BoxFuture;
-use karmada_api::crds;
+use karmada_api::crd_names;
 use karmada_api::names::cluster_of_namespace;
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -34,8 +34,7 @@ pub struct Lasting {
 
 impl Default for Lasting {
     fn default() -> Self {
-        let names = crds().into_iter().filter_map(|it| it["metadata"]["name"].as_str().map(str::to_owned));
-        Self { definitions: names.filter(|name| name.ends_with(OWN)).collect(), clusters: Mutex::default() }
+        Self { definitions: crd_names().filter(|name| name.ends_with(OWN)).collect(), clusters: Mutex::default() }
     }
 }
 

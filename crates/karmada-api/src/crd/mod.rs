@@ -18,6 +18,13 @@ pub(crate) struct Definition {
     pub versions: &'static [Version],
 }
 
+impl Definition {
+    /// The name of the CustomResourceDefinition.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+}
+
 pub(crate) struct Version {
     pub name: &'static str,
     pub storage: bool,
@@ -43,7 +50,7 @@ pub(crate) fn manifest(definition: &Definition) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{}.{}", definition.plural, definition.group) },
+        "metadata": { "name": definition.name() },
         "spec": {
             "group": definition.group,
             "names": names,
