@@ -135,7 +135,11 @@ impl Converter for ByWebhook {
             Some(Pass::Settle(settling)) => {
                 let known = settling.known.iter().find(|(from, to, _)| to == to_version && from == object);
                 let Some((.., result)) = known else {
-                    settling.wanted.push((object.clone(), to_version.to_owned()));
+                    let wanted = (object.clone(), to_version.to_owned());
+                    // Several owners in one version need it.
+                    if !settling.wanted.contains(&wanted) {
+                        settling.wanted.push(wanted);
+                    }
                     return Err("it is converted by a webhook".to_owned());
                 };
                 *object = result.clone()?;
