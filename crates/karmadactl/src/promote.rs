@@ -260,9 +260,7 @@ impl Promotion<'_> {
         if self.args.dependencies {
             self.dependencies(plan, created).await?;
         }
-        let options = WriteOptions::default();
-        let written =
-            requests::create(self.context, self.control, &plan.resource, &plan.key, &plan.template, &options).await;
+        let written = self.write(&plan.resource, &plan.key, &plan.template).await;
         written.map_err(Error::client(format!("create resource {}", place(&plan.key))))?;
         created.push((plan.resource.clone(), plan.key.clone()));
         let namespace = match plan.key.namespace() {
@@ -272,8 +270,7 @@ impl Promotion<'_> {
         };
         self.context.print(&format!("ResourceTemplate ({namespace}/{}) is created successfully\n", plan.key.name()));
         let Some((resource, key, policy)) = &plan.policy else { return Ok(()) };
-        let options = WriteOptions::default();
-        match requests::create(self.context, self.control, resource, key, policy, &options).await {
+        match self.write(resource, key, policy).await {
             Ok(_) => {}
             Err(error) if error.is_already_exists() => {
                 let (kind, place) = (&resource.kind, place(key));
@@ -286,6 +283,10 @@ impl Promotion<'_> {
         let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
         self.context.print(&format!("{} {shown} is created successfully\n", resource.kind));
         Ok(())
+    }
+
+    async fn write(&self, resource: &ApiResource, key: &ObjectKey, object: &Value) -> client::Result<Value> {
+        requests::create(self.context, self.control, resource, key, object, &WriteOptions::default()).await
     }
 
     /// The objects that the template names, of the member; those that the control plane has stay as they are.

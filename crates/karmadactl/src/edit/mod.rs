@@ -366,9 +366,7 @@ impl Refusals {
 
 /// `deployments.apps "web"`
 fn named(item: &Item) -> String {
-    let (plural, group) = (&item.resource.plural, &item.resource.group);
-    let dot = if group.is_empty() { "" } else { "." };
-    format!("{plural}{dot}{group} {:?}", item.key.name())
+    format!("{} {:?}", item.resource.gvr().group_resource(), item.key.name())
 }
 
 /// The object as the editor shows it.

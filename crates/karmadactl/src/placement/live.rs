@@ -82,9 +82,8 @@ pub enum Rights {
 impl Live {
     /// Whether no policy reaches objects of this kind: those that configure the control plane, Events and Leases.
     pub fn is_never_propagated(&self) -> bool {
-        let (group, version) =
-            self.workload.api_version.split_once('/').unwrap_or(("", self.workload.api_version.as_str()));
-        templates::is_skipped(group, version, &self.workload.kind)
+        let kind = GroupVersionKind::from_api_version(&self.workload.api_version, &self.workload.kind);
+        kind.is_ok_and(|it| templates::is_skipped(&it.group, &it.version, &it.kind))
     }
 
     pub fn knows(&self, list: List) -> bool {

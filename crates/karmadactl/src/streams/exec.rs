@@ -71,12 +71,12 @@ pub struct AttachArgs {
 
 pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let has_pod = !args.filename.is_empty();
-        if args.command.is_empty() && args.args.len() > usize::from(!has_pod) {
+        let is_of_file = !args.filename.is_empty();
+        if args.command.is_empty() && args.args.len() > usize::from(!is_of_file) {
             let text = "exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead";
             return Err(Error::usage(text));
         }
-        if args.args.is_empty() && args.filename.is_empty() {
+        if args.args.is_empty() && !is_of_file {
             return Err(Error::message("pod, type/name or --filename must be specified"));
         }
         if args.command.is_empty() {
