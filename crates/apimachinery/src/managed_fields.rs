@@ -56,7 +56,7 @@ pub struct ManagerContext<'a> {
     pub now: Time,
     /// Fields that this endpoint does not write (`status` on the main one), so they get no owner here.
     pub reset_fields: &'a FieldSet,
-    /// The other versions of the kind; [`ONE_VERSION`] if there are none.
+    /// The other versions of the kind; [`ONE_VERSION`] for a kind with one.
     pub versions: &'a dyn Versions,
 }
 

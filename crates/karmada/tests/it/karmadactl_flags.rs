@@ -257,7 +257,7 @@ async fn files_of_registry_secrets_have_the_key_of_their_type() {
         "#]],
     )
     .await;
-    // An image that is empty is none.
+    // An empty image makes no container.
     desk.check(
         "create deployment a --image= --dry-run=client -o jsonpath={.spec.template.spec.containers}",
         expect![[r#"

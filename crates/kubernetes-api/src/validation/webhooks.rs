@@ -178,8 +178,7 @@ fn client_config(config: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 /// Faults that the old configuration had already are no faults of an update.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
-    let hooks = |configuration: &'_ Value| configuration["webhooks"].as_array().cloned().unwrap_or_default();
-    let (was, is) = (hooks(old), hooks(new));
+    let [was, is] = [old, new].map(|it| it["webhooks"].as_array().map_or(&[][..], Vec::as_slice));
     let mut names = HashSet::new();
     let had_duplicates = was.iter().any(|hook| !names.insert(hook["name"].as_str()));
     let knows_no_version = |versions: &Vec<Value>| !versions.is_empty() && !versions.iter().any(is_accepted);
@@ -187,7 +186,7 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
         was.iter().any(|hook| hook["admissionReviewVersions"].as_array().is_some_and(knows_no_version));
     let had_effects = was.iter().any(|hook| !EFFECTS.iter().any(|known| hook["sideEffects"] == *known));
     let same_conditions =
-        was.len() == is.len() && was.iter().zip(&is).all(|(a, b)| a["matchConditions"] == b["matchConditions"]);
+        was.len() == is.len() && was.iter().zip(is).all(|(a, b)| a["matchConditions"] == b["matchConditions"]);
     errors.retain(|error| {
         let path = error.path.as_str();
         let is_known = (had_duplicates && is_duplicate_webhook(error))
