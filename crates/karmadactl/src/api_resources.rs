@@ -2,9 +2,13 @@
 
 use clap::Args;
 use client::DiscoveredResource;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::ser::PrettyFormatter;
 
 use crate::Context;
 use crate::error::Error;
+use crate::get::kyaml;
 use crate::scope::OperationScope;
 use crate::servers;
 use crate::table::Layout;
@@ -17,7 +21,7 @@ pub struct ApiResourcesArgs {
     /// Name of the member cluster, with the scope members.
     #[arg(long, default_value = "")]
     cluster: String,
-    /// Output format. One of: (wide, name).
+    /// Output format. One of: (json, yaml, kyaml, name, wide).
     #[arg(short = 'o', long, default_value = "")]
     output: String,
     /// Don't print headers.
@@ -75,6 +79,9 @@ pub enum Output {
     Table,
     Wide,
     Name,
+    Json,
+    Yaml,
+    Kyaml,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +98,13 @@ impl Output {
             "" => Ok(Self::Table),
             "wide" => Ok(Self::Wide),
             "name" => Ok(Self::Name),
-            other => Err(Error::message(format!("--output {other} is not available"))),
+            "json" => Ok(Self::Json),
+            "yaml" => Ok(Self::Yaml),
+            "kyaml" => Ok(Self::Kyaml),
+            other => Err(Error::message(format!(
+                "unable to match a printer suitable for the output format {other:?}, allowed formats are: \
+                 json,kyaml,name,wide,yaml"
+            ))),
         }
     }
 }
@@ -152,6 +165,9 @@ fn render(resources: Vec<&DiscoveredResource>, options: &Options) -> String {
         Output::Name => {
             return resources.iter().map(|found| format!("{}\n", found.resource.gvr().group_resource())).collect();
         }
+        Output::Json => return List::of(&resources).to_json(),
+        Output::Yaml => return apimachinery::yaml::to_string(&List::of(&resources).to_value()),
+        Output::Kyaml => return kyaml::to_string(&List::of(&resources).to_value()),
         output => output == Output::Wide,
     };
     let mut headings = vec!["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"];
@@ -160,6 +176,64 @@ fn render(resources: Vec<&DiscoveredResource>, options: &Options) -> String {
     lines.extend((!options.no_headers).then(|| headings.into_iter().map(str::to_owned).collect::<Vec<_>>()));
     lines.extend(resources.into_iter().map(|found| line(found, wide)));
     Layout::default().render(&lines)
+}
+
+/// `meta/v1.APIResourceList` with the fields in kubectl's order. The resources name their groups and versions.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    group_version: &'static str,
+    /// Null without resources.
+    resources: Option<Vec<Entry<'a>>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    name: &'a str,
+    singular_name: &'a str,
+    namespaced: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'a str,
+    version: &'a str,
+    kind: &'a str,
+    verbs: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    short_names: &'a [String],
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    categories: &'a [String],
+}
+
+impl<'a> List<'a> {
+    fn of(resources: &[&'a DiscoveredResource]) -> Self {
+        let entry = |found: &&'a DiscoveredResource| Entry {
+            name: &found.resource.plural,
+            singular_name: &found.singular,
+            namespaced: found.resource.namespaced,
+            group: &found.resource.group,
+            version: &found.resource.version,
+            kind: &found.resource.kind,
+            verbs: &found.verbs,
+            short_names: &found.short_names,
+            categories: &found.categories,
+        };
+        let resources = Some(resources.iter().map(entry).collect::<Vec<_>>()).filter(|list| !list.is_empty());
+        Self { kind: "APIResourceList", api_version: "v1", group_version: "", resources }
+    }
+
+    fn to_json(&self) -> String {
+        let mut json = Vec::new();
+        let format = PrettyFormatter::with_indent(b"    ");
+        self.serialize(&mut serde_json::Serializer::with_formatter(&mut json, format)).expect("texts and flags");
+        json.push(b'\n');
+        String::from_utf8(json).expect("JSON is UTF-8")
+    }
+
+    fn to_value(&self) -> Value {
+        serde_json::to_value(self).expect("texts and flags")
+    }
 }
 
 fn line(found: &DiscoveredResource, wide: bool) -> Vec<String> {
@@ -239,6 +313,102 @@ mod tests {
             NAME          SHORTNAMES   APIVERSION   NAMESPACED   KIND         VERBS      CATEGORIES
             deployments   deploy       apps/v1      true         Deployment   get,list   all
         "#]],
+        );
+        let scaled = Selection { group: Some("apps".into()), ..Selection::default() };
+        check(
+            Output::Json,
+            scaled.clone(),
+            &expect![[r#"
+                {
+                    "kind": "APIResourceList",
+                    "apiVersion": "v1",
+                    "groupVersion": "",
+                    "resources": [
+                        {
+                            "name": "deployments",
+                            "singularName": "",
+                            "namespaced": true,
+                            "group": "apps",
+                            "version": "v1",
+                            "kind": "Deployment",
+                            "verbs": [
+                                "get",
+                                "list"
+                            ],
+                            "shortNames": [
+                                "deploy"
+                            ],
+                            "categories": [
+                                "all"
+                            ]
+                        }
+                    ]
+                }
+            "#]],
+        );
+        check(
+            Output::Yaml,
+            scaled.clone(),
+            &expect![[r#"
+                apiVersion: v1
+                groupVersion: ""
+                kind: APIResourceList
+                resources:
+                - categories:
+                  - all
+                  group: apps
+                  kind: Deployment
+                  name: deployments
+                  namespaced: true
+                  shortNames:
+                  - deploy
+                  singularName: ""
+                  verbs:
+                  - get
+                  - list
+                  version: v1
+            "#]],
+        );
+        check(
+            Output::Kyaml,
+            scaled,
+            &expect![[r#"
+                ---
+                {
+                  apiVersion: "v1",
+                  groupVersion: "",
+                  kind: "APIResourceList",
+                  resources: [{
+                    categories: [
+                      "all",
+                    ],
+                    group: "apps",
+                    kind: "Deployment",
+                    name: "deployments",
+                    namespaced: true,
+                    shortNames: [
+                      "deploy",
+                    ],
+                    singularName: "",
+                    verbs: [
+                      "get",
+                      "list",
+                    ],
+                    version: "v1",
+                  }],
+                }
+            "#]],
+        );
+        let unknown = Selection { group: Some("unknown".into()), ..Selection::default() };
+        check(
+            Output::Yaml,
+            unknown,
+            &expect![[r#"
+                apiVersion: v1
+                groupVersion: ""
+                kind: APIResourceList
+                resources: null
+            "#]],
         );
         let core = Selection { group: Some(String::new()), ..Selection::default() };
         check(

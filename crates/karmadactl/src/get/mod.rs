@@ -5,7 +5,7 @@
 
 mod args;
 mod fetch;
-mod kyaml;
+pub(crate) mod kyaml;
 mod order;
 pub mod output;
 mod rows;
