@@ -17,9 +17,16 @@ use transport::Identity;
 use crate::request::{Documents, Facts};
 use crate::rights::Rights;
 
-/// kube-apiserver's text about an exhausted budget.
-pub const OUT_OF_BUDGET: &str =
-    "validation failed due to running out of cost budget, no further validation rules will be run";
+/// Why an expression has no value, in kube-apiserver's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The cost budget is exhausted, for all further expressions as well.
+    #[error("validation failed due to running out of cost budget, no further validation rules will be run")]
+    OutOfBudget,
+    /// The expression does not compile or fails.
+    #[error("{0}")]
+    Expression(String),
+}
 
 /// An expression and its program. A stored one that does not compile fails when it is evaluated.
 #[derive(Debug)]
@@ -141,37 +148,40 @@ impl<'a> Bound<'a> {
         }
         for (index, (name, expression)) in variables.iter().enumerate() {
             let value = needed[index].then(|| self.value(expression, budget)).and_then(|value| {
-                let fails = |why| format!("composited variable {name:?} fails to evaluate: {why}");
+                let fails = |why: Failure| format!("composited variable {name:?} fails to evaluate: {why}");
                 value.map_err(|why| self.failures.push((number(index), fails(why)))).ok()
             });
             self.values.push(value);
         }
     }
 
-    fn value(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
-        let program = expression.program.as_ref().map_err(|why| format!("compilation error: {why}"))?;
+    fn value(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, Failure> {
+        let program = expression.program.as_ref();
+        let program = program.map_err(|why| Failure::Expression(format!("compilation error: {why}")))?;
         let mut meter = Meter::new(EXPRESSION_BUDGET.min(budget.0));
         let value = program.eval(&self.values, &mut meter);
         if meter.spent() >= budget.0 {
             budget.0 = 0;
-            return Err(OUT_OF_BUDGET.to_owned());
+            return Err(Failure::OutOfBudget);
         }
         budget.0 -= meter.spent();
         value.map_err(|error| {
             let unbound = error == EvalError::failed("no such attribute");
             let mut failed = self.failures.iter().filter(|(number, _)| unbound && expression.uses(*number));
-            failed.next().map_or_else(|| error.to_string(), |(_, why)| why.clone())
+            Failure::Expression(failed.next().map_or_else(|| error.to_string(), |(_, why)| why.clone()))
         })
     }
 
     /// The value of an expression.
     ///
     /// # Errors
-    /// The error with kube-apiserver's text.
-    pub fn eval(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, String> {
-        self.value(expression, budget).map_err(|why| match why.as_str() {
-            OUT_OF_BUDGET => why,
-            _ => format!("expression '{}' resulted in error: {why}", expression.source),
+    /// Why it has none.
+    pub fn eval(&self, expression: &'a Expression, budget: &mut Budget) -> Result<CelValue<'a>, Failure> {
+        self.value(expression, budget).map_err(|failure| match failure {
+            Failure::OutOfBudget => failure,
+            Failure::Expression(why) => {
+                Failure::Expression(format!("expression '{}' resulted in error: {why}", expression.source))
+            }
         })
     }
 }
@@ -206,7 +216,7 @@ impl Conditions {
             match bound.eval(expression, &mut budget) {
                 Ok(CelValue::Bool(true)) => {}
                 Ok(_) => return Ok(false),
-                Err(why) => errors.push(why),
+                Err(failure) => errors.push(failure.to_string()),
             }
         }
         match errors.as_slice() {

@@ -6,7 +6,7 @@ use kubernetes_api::expressions::{BUDGET, RequiredType, Scope};
 use serde_json::Value;
 
 use crate::computed::to_json;
-use crate::expressions::{Bound, Budget, Conditions, Expression, Inputs, OUT_OF_BUDGET};
+use crate::expressions::{Bound, Budget, Conditions, Expression, Failure, Inputs};
 use crate::matching::Criteria;
 
 /// Bytes of a message that an expression computes; a longer one is replaced.
@@ -133,13 +133,15 @@ impl Policy {
             let denial = match bound.eval(&validation.expression, &mut budget) {
                 Ok(CelValue::Bool(true)) => None,
                 Ok(_) => Some(validation.denial(&bound, &mut budget)),
-                Err(why) if why == OUT_OF_BUDGET => {
-                    // As upstream, one violation stands for all.
-                    outcome.denials.clear();
-                    outcome.denials.extend(self.fails_closed.then(|| Denial::new(why)));
-                    return outcome;
+                Err(failure) => {
+                    let denial = self.fails_closed.then(|| Denial::new(failure.to_string()));
+                    if failure == Failure::OutOfBudget {
+                        // As upstream, one violation stands for all.
+                        outcome.denials = denial.into_iter().collect();
+                        return outcome;
+                    }
+                    denial
                 }
-                Err(why) => self.fails_closed.then(|| Denial::new(why)),
             };
             outcome.denials.extend(denial.map(|denial| Denial { validation: number, ..denial }));
         }
@@ -161,7 +163,10 @@ impl Policy {
                     outcome.annotations.push((key.clone(), cut(value.trim(), MAX_ANNOTATION).to_owned()));
                 }
                 Ok(_) => {}
-                Err(why) => outcome.failed_annotations.extend(self.fails_closed.then(|| Denial::new(why))),
+                Err(failure) => {
+                    let denial = self.fails_closed.then(|| Denial::new(failure.to_string()));
+                    outcome.failed_annotations.extend(denial);
+                }
             }
         }
     }
@@ -176,7 +181,8 @@ impl Policy {
         let (Mutation::Configuration(expression) | Mutation::Patch(expression)) = mutation;
         let (mut bound, mut budget) = (inputs.bind(), Budget::new(BUDGET));
         bound.declare(&self.variables, &[expression], &mut budget);
-        to_json(&bound.eval(expression, &mut budget)?).map_err(|why| match mutation {
+        let value = bound.eval(expression, &mut budget).map_err(|failure| failure.to_string())?;
+        to_json(&value).map_err(|why| match mutation {
             Mutation::Configuration(_) => why,
             Mutation::Patch(_) => {
                 format!("JSONPath valueExpression evaluated to a type that could not marshal to JSON: {why}")
