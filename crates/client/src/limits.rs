@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, GroupVersionResource};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -53,33 +53,37 @@ pub struct RequestCount {
     pub count: u64,
 }
 
+type Verbs = BTreeMap<&'static str, u64>;
+
+/// The requests by plural, group and verb.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(Mutex<BTreeMap<String, BTreeMap<&'static str, u64>>>);
+pub(crate) struct Counters(Mutex<BTreeMap<String, BTreeMap<String, Verbs>>>);
 
 impl Counters {
     pub(crate) fn add(&self, verb: &'static str, resource: &ApiResource) {
         let mut counts = self.0.lock();
-        if resource.group.is_empty()
-            && let Some(verbs) = counts.get_mut(&resource.plural)
-        {
+        if let Some(verbs) = counts.get_mut(&resource.plural).and_then(|groups| groups.get_mut(&resource.group)) {
             *verbs.entry(verb).or_default() += 1;
             return;
         }
-        *counts.entry(resource.gvr().group_resource()).or_default().entry(verb).or_default() += 1;
+        let groups = counts.entry(resource.plural.clone()).or_default();
+        *groups.entry(resource.group.clone()).or_default().entry(verb).or_default() += 1;
     }
 
     pub(crate) fn read(&self) -> Vec<RequestCount> {
-        let counts = self.0.lock();
-        let row = |(resource, verbs): (&String, &BTreeMap<&'static str, u64>)| {
-            let resource = resource.clone();
-            verbs
-                .iter()
-                .map(|(verb, count)| (*verb, *count))
-                .collect::<Vec<_>>()
-                .into_iter()
-                .map(move |(verb, count)| RequestCount { verb, resource: resource.clone(), count })
-        };
-        counts.iter().flat_map(row).collect()
+        let mut found = Vec::new();
+        for (plural, groups) in &*self.0.lock() {
+            for (group, verbs) in groups {
+                let resource = GroupVersionResource::new(group, "", plural).group_resource();
+                let row = |(verb, count): (&&'static str, &u64)| RequestCount {
+                    verb,
+                    resource: resource.clone(),
+                    count: *count,
+                };
+                found.extend(verbs.iter().map(row));
+            }
+        }
+        found
     }
 }
 

@@ -111,7 +111,7 @@ async fn sync(context: &Context, cluster: &Cluster, namespace: &str) -> Result<b
     };
     let (to, mut wrote) = (ClusterName::of(cluster), false);
     for object in [role, role_binding] {
-        let work = works::work(&to, object, &metadata);
+        let work = works::work(&to, object, metadata.clone());
         let mut work = work.map_err(|error| Error::Wait(format!("cluster {name}: {error}")))?;
         work.metadata.owner_references = vec![owner(cluster)];
         wrote |= work_writes::write(context, work).await?;

@@ -39,7 +39,7 @@ pub fn work(namespace: Template<'_>, cluster: &Cluster, overrides: &[Override]) 
         applied: &applied,
     };
     let name = ClusterName::of(cluster);
-    let mut work = works::work(&name, object, &metadata)
+    let mut work = works::work(&name, object, metadata)
         .map_err(|source| works::Error::Encode { cluster: name.clone(), source })?;
     work.metadata.owner_references = vec![owner(namespace)];
     work.spec.suspend_dispatching = Some(false);

@@ -43,7 +43,7 @@ pub fn works(
             conflict_resolution: None,
             applied: &applied,
         };
-        let work = works::work(&cluster, manifest, &metadata)
+        let work = works::work(&cluster, manifest, metadata)
             .map_err(|source| works::Error::Encode { cluster: cluster.clone(), source })?;
         works.insert(cluster, work);
     }

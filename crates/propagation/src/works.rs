@@ -201,7 +201,7 @@ fn render_one(
     }
     let suspended = suspended(&binding.spec, &target.name);
     let preserve = binding.spec.preserve_resources_on_deletion.unwrap_or_default();
-    let mut work = work(name, object, &metadata).map_err(|source| Error::Encode { cluster: name.clone(), source })?;
+    let mut work = work(name, object, metadata).map_err(|source| Error::Encode { cluster: name.clone(), source })?;
     server_side::carry(&binding.metadata.annotations, &mut work.metadata.annotations);
     work.spec.suspend_dispatching = Some(suspended);
     work.spec.preserve_resources_on_deletion = Some(preserve);
@@ -264,7 +264,7 @@ pub struct WorkMetadata<'a> {
 ///
 /// # Errors
 /// When the manifest or the record of its overrides cannot be encoded.
-pub fn work(cluster: &ClusterName, mut object: Value, metadata: &WorkMetadata<'_>) -> Result<Work, serde_json::Error> {
+pub fn work(cluster: &ClusterName, mut object: Value, metadata: WorkMetadata<'_>) -> Result<Work, serde_json::Error> {
     let namespace = cluster.execution_namespace();
     let (kind, name, uid, object_namespace) = {
         let template = Template(&object);
@@ -288,8 +288,8 @@ pub fn work(cluster: &ClusterName, mut object: Value, metadata: &WorkMetadata<'_
     record_managed(&mut object, "");
 
     let mut work = Work::named(&ObjectKey::namespaced(namespace, name));
-    work.metadata.labels.clone_from(&metadata.labels);
-    work.metadata.annotations.clone_from(&metadata.annotations);
+    work.metadata.labels = metadata.labels;
+    work.metadata.annotations = metadata.annotations;
     if let Some(resolution) = metadata.conflict_resolution {
         work.metadata.annotations.insert(annotations::CONFLICT_RESOLUTION.to_owned(), resolution.to_owned());
     }

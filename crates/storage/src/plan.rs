@@ -30,7 +30,7 @@ pub(crate) fn plan(
         return Ok(Plan::Refuse(current));
     }
     let mut changes = Vec::with_capacity(txn.ops.len());
-    for (key, op) in last_op_of_each_key(&txn.ops) {
+    let mut apply = |key: &Bytes, op: &Op| -> Result<()> {
         let previous = lookup(key)?;
         match op {
             Op::Put { value, lease, .. } => {
@@ -51,6 +51,11 @@ pub(crate) fn plan(
             }
             Op::Delete { .. } => changes.extend(previous.map(|previous| Change::Delete { previous })),
         }
+        Ok(())
+    };
+    match &txn.ops[..] {
+        [op] => apply(key_of(op), op)?,
+        ops => last_op_of_each_key(ops).into_iter().try_for_each(|(key, op)| apply(key, op))?,
     }
     Ok(if changes.is_empty() { Plan::Nothing } else { Plan::Write(changes) })
 }
@@ -117,9 +122,11 @@ fn holds(guard: &Guard, state: Option<&KeyValue>) -> bool {
 
 /// A revision changes a key once: of several ops on one key the last counts.
 fn last_op_of_each_key(ops: &[Op]) -> BTreeMap<&Bytes, &Op> {
-    ops.iter()
-        .map(|op| match op {
-            Op::Put { key, .. } | Op::Delete { key } => (key, op),
-        })
-        .collect()
+    ops.iter().map(|op| (key_of(op), op)).collect()
+}
+
+fn key_of(op: &Op) -> &Bytes {
+    match op {
+        Op::Put { key, .. } | Op::Delete { key } => key,
+    }
 }

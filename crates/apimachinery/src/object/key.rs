@@ -5,6 +5,8 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 /// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
 /// then name, bytewise).
 ///
@@ -31,7 +33,7 @@ impl ObjectKey {
         let (namespace, name) = (namespace.as_ref(), name.as_ref());
         // Requests and documents are smaller than 4 GiB; a longer text would be a name without a namespace.
         let length = u32::try_from(namespace.len()).unwrap_or_default();
-        let text = if namespace.is_empty() { name.into() } else { [namespace, name].concat().into() };
+        let text = if namespace.is_empty() { name.into() } else { joined(namespace, name) };
         Self { text, namespace: length }
     }
 
@@ -53,6 +55,13 @@ impl ObjectKey {
     fn parts(&self) -> (&str, &str) {
         self.text.split_at(self.namespace as usize)
     }
+}
+
+/// Both texts in one allocation, unless they are long.
+fn joined(namespace: &str, name: &str) -> Arc<str> {
+    let mut bytes = SmallVec::<[u8; 160]>::from_slice(namespace.as_bytes());
+    bytes.extend_from_slice(name.as_bytes());
+    std::str::from_utf8(&bytes).expect("both parts are texts").into()
 }
 
 impl Ord for ObjectKey {

@@ -106,15 +106,20 @@ impl Cache {
 
     /// The cache of the store that a resource is in.
     pub fn of(&self, resource: &ApiResource) -> &Self {
-        if self.others().is_empty() {
-            return self;
-        }
-        self.other(&keys::group_resource(&resource.group, &resource.plural)).map_or(self, Arc::as_ref)
+        self.other_of(&resource.group, &resource.plural).map_or(self, Arc::as_ref)
     }
 
     /// Whether a resource is in a separate store.
     pub(crate) fn is_apart(&self, group: &str, plural: &str) -> bool {
-        !self.others().is_empty() && self.other(&keys::group_resource(group, plural)).is_some()
+        self.other_of(group, plural).is_some()
+    }
+
+    fn other_of(&self, group: &str, plural: &str) -> Option<&Arc<Self>> {
+        if self.others().is_empty() {
+            return None;
+        }
+        let place = keys::short_group_resource(group, plural);
+        std::str::from_utf8(&place).ok().and_then(|place| self.other(place))
     }
 
     /// Every object in each store, and all later changes. All receivers end together: a caller that missed a change of
