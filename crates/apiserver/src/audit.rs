@@ -206,7 +206,8 @@ impl Recording {
         }
         if let Some(NewObjects(objects)) = parts.extensions.get() {
             if let [object] = &**objects.lock() {
-                self.request_object(object.clone());
+                let namespace = self.open.lock().event.object_ref.as_ref().map(|it| it.namespace.clone());
+                self.request_object(object.clone().into_value(&namespace.unwrap_or_default()));
             }
             return Ok(body);
         }

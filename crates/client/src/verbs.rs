@@ -9,7 +9,9 @@ use http::Method;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
-use transport::{AcceptPayload, Changes, NewObjects, ObjectList, Payload, WatchEverything, WatchStream, WithStatus};
+use transport::{
+    AcceptPayload, Changes, NewObject, NewObjects, ObjectList, Payload, WatchEverything, WatchStream, WithStatus,
+};
 
 use crate::{
     Answer, Client, DeleteOptions, Error, ListOptions, MAX_LIST_BYTES, MAX_OBJECT_BYTES, Patch, PatchOptions, Result,
@@ -225,11 +227,12 @@ impl Client {
         &'a self,
         resource: &'a ApiResource,
         namespace: Option<&'a str>,
-        objects: Vec<Value>,
+        objects: Vec<NewObject>,
     ) -> BoxFuture<'a, Result<Vec<Result<Arc<Object>>>>> {
         Box::pin(async move {
             if !self.is_in_process() {
-                let creations = objects.iter().map(|object| self.create(resource, object));
+                let objects = objects.into_iter().map(|object| object.into_value(namespace.unwrap_or_default()));
+                let creations = objects.map(|object| self.create_draft(resource, object, false));
                 return Ok(futures::future::join_all(creations).await);
             }
             objects.iter().for_each(|_| self.0.counts.add("create", resource));

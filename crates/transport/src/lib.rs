@@ -6,6 +6,7 @@
 //! server's objects. A peer that ignores both uses plain HTTP.
 
 mod draft;
+mod event;
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -20,6 +21,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 pub use draft::Draft;
+pub use event::{EventDraft, EventPart, EventType, NewEvent};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -81,7 +83,32 @@ pub struct WithStatus;
 /// the response is [`Payload::Created`]. For callers in this process that create many small objects of a kind, which
 /// are then neither encoded nor decoded. The first receiver takes them.
 #[derive(Clone)]
-pub struct NewObjects(pub Arc<Mutex<Vec<Value>>>);
+pub struct NewObjects(pub Arc<Mutex<Vec<NewObject>>>);
+
+/// One of [`NewObjects`].
+#[derive(Clone, Debug)]
+pub enum NewObject {
+    /// Of any kind.
+    Tree(Value),
+    /// An Event of the core group.
+    Event(NewEvent),
+}
+
+impl NewObject {
+    /// The object as a client would send it to this namespace.
+    pub fn into_value(self, namespace: &str) -> Value {
+        match self {
+            Self::Tree(tree) => tree,
+            Self::Event(event) => event.to_value(namespace),
+        }
+    }
+}
+
+impl From<Value> for NewObject {
+    fn from(tree: Value) -> Self {
+        Self::Tree(tree)
+    }
+}
 
 /// Request extension: writes of a caller in this process that are stored together or not at all. Each is a request as
 /// it would be sent alone, authorized, admitted and validated separately; the request that carries them is addressed

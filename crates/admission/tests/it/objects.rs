@@ -211,7 +211,7 @@ async fn no_write_bypasses_a_webhook() {
     };
     let (client, key) = (&plane.client, ObjectKey::namespaced("default", "a"));
     refused("create", client.create(&config_maps(), &config_map("b")).await.map(drop));
-    let all = client.create_all(&config_maps(), Some("default"), vec![config_map("d")]).await.expect("outcomes");
+    let all = client.create_all(&config_maps(), Some("default"), vec![config_map("d").into()]).await.expect("outcomes");
     assert!(all.into_iter().all(|outcome| outcome.is_err()), "objects that are created together");
     let options = PatchOptions::default();
     let patch = Patch::Merge(json!({"metadata": {"finalizers": ["a.example/b"]}}));

@@ -11,10 +11,10 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, TxnOutcome};
 use tokio::time::Instant;
-use transport::{Body, Payload, Response};
+use transport::{Body, NewObject, Payload, Response};
 
 use super::Call;
-use super::kind::NewObject;
+use super::kind::Creation;
 use super::ownership::{Proposal, RECEIVED, admitted, finalizer_warnings, unique_owners};
 use crate::admit::lifecycle;
 use crate::admit::{AdmissionRequest, Creates, Operation};
@@ -43,19 +43,22 @@ impl Call<'_> {
     }
 
     /// Creates objects of a caller in this process, each separately and all concurrently, so that they share a sync.
-    pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<Response, Status> {
+    pub(super) async fn create_all(&self, objects: Vec<NewObject>) -> Result<Response, Status> {
         let options = self.write_options(Write::Create)?;
         let dry_run = options.dry_run;
         let creates = Creates { info: &self.resource.info, user: self.user, namespace: self.namespace() };
         // Plugins decide by stored objects: those acknowledged before this request, and none that cannot be read.
         let cache = &self.server.cache;
-        let is_known = !dry_run && cache.catch_up_own().await.is_ok() && cache.is_sound();
-        let is_fast = is_known && self.server.admission.admits_unread(&creates);
+        let is_current = if dry_run { None } else { cache.catch_up_own().await.ok() };
+        let is_current = is_current.filter(|_| cache.is_sound() && self.server.admission.admits_unread(&creates));
         let manager = &self.manager();
         let creations = objects.into_iter().map(|object| async move {
-            if is_fast && let Some((key, stored)) = self.stored_form(&object, manager) {
-                return self.create_unread(&key, &stored).await.map_err(Box::new);
+            if let Some(is_current) = is_current
+                && let Some((key, stored)) = self.stored_form(&object, manager)
+            {
+                return self.create_unread(&key, &stored, is_current).await.map_err(Box::new);
             }
+            let object = object.into_value(self.namespace().unwrap_or_default());
             let created = self.create_object(self.adopted(object)?.into(), dry_run).await;
             created.map(|(object, _)| object).map_err(Box::new)
         });
@@ -64,17 +67,22 @@ impl Call<'_> {
     }
 
     /// The key and the stored form of an object whose kind has a fast path to it.
-    fn stored_form(&self, object: &Value, manager: &str) -> Option<(ObjectKey, Bytes)> {
-        let (namespace, name) = (self.namespace().unwrap_or_default(), object["metadata"]["name"].as_str()?);
+    fn stored_form(&self, object: &NewObject, manager: &str) -> Option<(ObjectKey, Bytes)> {
+        let NewObject::Event(event) = object else { return None };
         let uid = self.server.world.uuid();
-        let new = NewObject { namespace, name, uid: &uid, now: self.now, manager };
-        Some((self.key_of(name), (self.kind.stored_form)(object, &new)?))
+        let creation = Creation { namespace: self.namespace()?, uid: &uid, now: self.now, manager };
+        Some((self.key_of(&event.name), (self.kind.stored_event)(event, &creation)?))
     }
 
-    /// Creates an object that admission need not read.
-    async fn create_unread(&self, key: &ObjectKey, stored: &Bytes) -> Result<Arc<Object>, Status> {
+    /// Creates an object that admission need not read. The cache holds this process's own writes; `is_current` if it holds
+    /// those of others as well.
+    async fn create_unread(&self, key: &ObjectKey, stored: &Bytes, is_current: bool) -> Result<Arc<Object>, Status> {
         let began = Instant::now();
-        self.catch_up_to_create(key, false).await?;
+        let cache = &self.server.cache;
+        // Another process may have created the namespace.
+        if !is_current && lifecycle::open(cache, &self.resource.info, key).is_err() {
+            cache.catch_up().await?;
+        }
         self.server.admission.admitted_unread(Operation::Create, began);
         self.store_new(key, stored).await
     }

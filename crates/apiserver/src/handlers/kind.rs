@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::request::Parts;
 use serde_json::Value;
-use transport::{Body, Identity, Response};
+use transport::{Body, Identity, NewEvent, Response};
 
 use super::Call;
 use crate::request::RequestInfo;
@@ -22,11 +22,9 @@ pub(crate) type AnswerPart = for<'a> fn(&'a Call<'_>, Body) -> BoxFuture<'a, Res
 pub(crate) type AnswerInstead =
     for<'a> fn(&'a Shared, &'a RequestInfo, &'a Identity, &'a Parts, Body) -> BoxFuture<'a, Result<Response, Status>>;
 
-/// What the server adds to an object that a caller in this process creates.
-pub(crate) struct NewObject<'a> {
-    /// Empty for an object without a namespace.
+/// The server's part of a new object.
+pub(crate) struct Creation<'a> {
     pub namespace: &'a str,
-    pub name: &'a str,
     pub uid: &'a str,
     pub now: Time,
     /// The owner of its fields.
@@ -58,9 +56,9 @@ pub(crate) struct Kind {
     pub blocks_deletion: fn(&Value) -> bool,
     /// Marks the deletion in the object itself.
     pub mark_deleted: fn(&mut Value),
-    /// The stored form of a frequent new object, if it can be derived from the draft without the general path: the
-    /// bytes are the same. Called only if admission neither changes nor refuses such an object.
-    pub stored_form: fn(&Value, &NewObject<'_>) -> Option<Bytes>,
+    /// The stored form of an Event of a component, if it can be derived without the general path: the bytes are the
+    /// same. Called only if admission neither changes nor refuses such an object.
+    pub stored_event: fn(&NewEvent, &Creation<'_>) -> Option<Bytes>,
     pub part: Option<AnswerPart>,
     pub instead: Option<AnswerInstead>,
 }
@@ -79,7 +77,7 @@ impl Kind {
         may_delete: |_| Ok(()),
         blocks_deletion: |_| false,
         mark_deleted: |_| {},
-        stored_form: |_, _| None,
+        stored_event: |_, _| None,
         part: None,
         instead: None,
     };

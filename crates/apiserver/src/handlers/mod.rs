@@ -49,7 +49,7 @@ use crate::wire::negotiate::{self, Accepted, Shape};
 use crate::wire::shape::{self, Include};
 use crate::wire::{respond, warnings};
 
-pub(crate) use kind::{Kind, NewObject};
+pub(crate) use kind::{Creation, Kind};
 pub(crate) use ownership::{Live, Proposal};
 pub(crate) use update::{revert, set_or_remove};
 

@@ -54,7 +54,7 @@ fn event(name: &str) -> Value {
 }
 
 async fn create(client: &Client, names: impl IntoIterator<Item = usize>) {
-    let documents = names.into_iter().map(|n| event(&format!("e{n:02}"))).collect();
+    let documents = names.into_iter().map(|n| event(&format!("e{n:02}")).into()).collect();
     for created in client.create_all(&events(), Some("default"), documents).await.expect("outcomes") {
         created.expect("an event");
     }

@@ -225,7 +225,7 @@ async fn objects_that_are_created_together_are_recorded_each() {
     let (_server, client, memory) = audited("[{level: RequestResponse, omitStages: [RequestReceived]}]", false).await;
     let object =
         |name: &str, key: &str| json!({"metadata": {"name": name, "namespace": "default"}, "data": {key: "v"}});
-    let objects = vec![object("a", "k"), object("b", "not a key"), object("c", "k")];
+    let objects = [object("a", "k"), object("b", "not a key"), object("c", "k")].map(Into::into).to_vec();
     let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("an answer");
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
     let mut events = memory.take_events();
@@ -252,7 +252,7 @@ async fn objects_that_are_created_together_are_recorded_each() {
 #[tokio::test]
 async fn a_strict_sink_that_fails_refuses_each_of_the_objects_that_are_created_together() {
     let (_server, client, memory) = audited("[{level: Metadata}]", true).await;
-    let objects = ["a", "b"].map(|name| json!({"metadata": {"name": name}})).to_vec();
+    let objects = ["a", "b"].map(|name| json!({"metadata": {"name": name}}).into()).to_vec();
     let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("an answer");
     assert!(outcomes.len() == 2 && outcomes.iter().all(Result::is_err), "{outcomes:?}");
     assert_eq!(memory.take_events().len(), 4);

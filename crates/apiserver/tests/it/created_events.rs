@@ -9,9 +9,9 @@ use apiserver::auth::authn::Authentication;
 use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Creates, ServerConfig};
 use client::Client;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
+use serde_json::json;
 use storage::memory::MemoryStore;
-use transport::Identity;
+use transport::{EventDraft, EventPart, EventType, Identity, NewEvent, NewObject};
 use world::World;
 
 use crate::objects::namespaces;
@@ -83,22 +83,29 @@ impl Rig {
         self.reader.read.swap(0, Relaxed)
     }
 
-    async fn create_all(&self, user: &str, namespace: &str, drafts: Vec<Value>) -> Vec<client::Result<Arc<Object>>> {
-        self.client(user).create_all(&events(), Some(namespace), drafts).await.expect("outcomes")
+    async fn create_all(&self, user: &str, namespace: &str, events: Vec<NewEvent>) -> Vec<client::Result<Arc<Object>>> {
+        let events = events.into_iter().map(NewObject::Event).collect();
+        self.client(user).create_all(&self::events(), Some(namespace), events).await.expect("outcomes")
     }
 }
 
-/// As the recorder of Events writes it.
-fn draft(namespace: &str, name: &str, about: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": "apps/v1", "kind": "Deployment", "namespace": about, "name": "d", "uid": "u", "resourceVersion": "",
-        },
-        "type": "Normal", "reason": "R", "message": "a \"message\"\nof <two> lines",
-        "source": {"component": "c"}, "reportingComponent": "c", "reportingInstance": "",
-        "count": 1, "firstTimestamp": "2026-01-02T03:04:05Z", "lastTimestamp": "2026-01-02T03:04:06Z",
-    })
+/// The texts of a draft about an object of this namespace.
+fn texts(about: &str) -> [&str; 7] {
+    ["apps/v1", "Deployment", about, "d", "u", "a \"message\"\nof <two> lines", ""]
+}
+
+fn draft(texts: [&str; 7]) -> EventDraft {
+    let at = "2026-01-02T03:04:05.678Z".parse().expect("a time");
+    EventDraft::new(texts, EventType::Normal, "R", "c".into(), at)
+}
+
+fn named(name: &str, draft: EventDraft) -> NewEvent {
+    NewEvent { name: name.to_owned(), draft: Arc::new(draft) }
+}
+
+/// As the recorder of Events reports it.
+fn event(name: &str, about: &str) -> NewEvent {
+    named(name, draft(texts(about)))
 }
 
 /// The stored bytes without what differs between two Events: name, identifiers, and the time of the write.
@@ -113,10 +120,11 @@ fn shown(object: &Object) -> String {
 async fn the_fast_path_stores_the_same_bytes() {
     let rig = Rig::new().await;
     for (namespace, about) in [("ns", "ns"), ("default", ""), ("default", "default")] {
-        let fast = rig.create_all("unread", namespace, vec![draft(namespace, "a", about)]).await.remove(0);
+        let fast = rig.create_all("unread", namespace, vec![event("a", about)]).await.remove(0);
         assert_eq!(rig.read(), 0);
         // The first user is also the owner of the fields.
-        let general = rig.client("unread").create(&events(), &draft(namespace, "b", about)).await.expect("an Event");
+        let general =
+            rig.client("unread").create(&events(), &event("b", about).to_value(namespace)).await.expect("an Event");
         assert_eq!(rig.read(), 1);
         let fast = fast.expect("an Event");
         assert_eq!(shown(&fast), shown(&general), "{namespace} {about:?}");
@@ -133,36 +141,42 @@ async fn the_fast_path_stores_the_same_bytes() {
 #[tokio::test]
 async fn other_events_take_the_general_path() {
     let rig = Rig::new().await;
-    let change = |pointer: &str, value: Value| {
-        let mut event = draft("ns", "other", "ns");
-        let (parent, field) = pointer.rsplit_once('/').expect("a pointer");
-        event.pointer_mut(parent).expect("a parent").as_object_mut().expect("an object").insert(field.into(), value);
-        event
+    let (part, with) = (texts("ns"), |texts| named("other", draft(texts)));
+    let without = |part: EventPart| {
+        let mut texts = texts("ns");
+        texts[part as usize] = "";
+        named("other", draft(texts))
     };
+    let far = "-000001-01-01T00:00:00Z".parse().expect("a time");
+    let of = |component: &str, reason, at| EventDraft::new(part, EventType::Warning, reason, component.into(), at);
+    let now = draft(part).at;
     for (event, is_created) in [
-        (change("/action", json!("A")), true),
-        (change("/metadata/labels", json!({"a": "b"})), true),
-        (change("/count", json!(2)), true),
-        (change("/message", json!("")), true),
-        (change("/involvedObject/fieldPath", json!("spec")), true),
-        (change("/firstTimestamp", json!("2026-01-02T03:04:05+01:00")), true),
-        (change("/type", json!("Odd")), true),
-        (change("/involvedObject/namespace", json!("default")), false),
-        (change("/metadata/name", json!("No_name")), true),
-        (change("/metadata/name", json!("no/name")), false),
-        (change("/lastTimestamp", json!("yesterday")), false),
-        (change("/source/component", json!(1)), false),
+        (without(EventPart::Message), true),
+        (with([""; 7]), false),
+        (named("other", of("", "R", now)), true),
+        (named("other", of("c", "", now)), true),
+        (named("other", of("c", "R", far)), false),
+        (event("other", "default"), false),
+        (event("No_name", "ns"), true),
+        (event("no/name", "ns"), false),
     ] {
-        let created = rig.create_all("unread", "ns", vec![event.clone()]).await.remove(0);
-        assert_eq!(created.is_ok(), is_created, "{event}: {created:?}");
-        assert_eq!(rig.read(), usize::from(is_created), "{event}");
+        let shown = event.to_value("ns");
+        let created = rig.create_all("unread", "ns", vec![event]).await.remove(0);
+        assert_eq!(created.is_ok(), is_created, "{shown}: {created:?}");
+        assert_eq!(rig.read(), usize::from(is_created), "{shown}");
+        let sent = rig.client("unread").create(&events(), &shown).await;
+        let code = |outcome: &client::Result<_>| {
+            outcome.as_ref().err().map(|error| error.to_string().contains("already exists"))
+        };
+        assert_eq!(code(&sent).is_some_and(|exists| !exists), !is_created, "{shown}: {sent:?}");
+        rig.read();
         if let Ok(created) = created {
             rig.client("unread").delete(&events(), &created.key(), &Default::default()).await.expect("a deletion");
             rig.read();
         }
     }
     // A plugin that reads Events of this user.
-    let created = rig.create_all("read", "ns", vec![draft("ns", "a", "ns"), draft("ns", "b", "ns")]).await;
+    let created = rig.create_all("read", "ns", vec![event("a", "ns"), event("b", "ns")]).await;
     assert!(created.iter().all(Result::is_ok) && rig.read() == 2, "{created:?}");
 }
 
@@ -170,17 +184,17 @@ async fn other_events_take_the_general_path() {
 async fn the_fast_path_refuses_what_the_general_path_refuses() {
     let rig = Rig::new().await;
     let refusal = |outcome: client::Result<Arc<Object>>| outcome.expect_err("a refusal").to_string();
-    let first = rig.create_all("unread", "ns", vec![draft("ns", "a", "ns")]).await.remove(0);
+    let first = rig.create_all("unread", "ns", vec![event("a", "ns")]).await.remove(0);
     assert!(first.is_ok(), "{first:?}");
-    let again = rig.create_all("unread", "ns", vec![draft("ns", "a", "ns")]).await.remove(0);
+    let again = rig.create_all("unread", "ns", vec![event("a", "ns")]).await.remove(0);
     assert!(refusal(again).contains("events \"a\" already exists"));
-    let absent = rig.create_all("unread", "nowhere", vec![draft("nowhere", "a", "nowhere")]).await.remove(0);
+    let absent = rig.create_all("unread", "nowhere", vec![event("a", "nowhere")]).await.remove(0);
     assert!(refusal(absent).contains("namespaces \"nowhere\" not found"));
     // Where quotas count objects, each is read.
     let quotas = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
     let quota = json!({"metadata": {"name": "q", "namespace": "ns"}, "spec": {"hard": {"pods": "2"}}});
     rig.client("admin").create(&quotas, &quota).await.expect("a quota");
     rig.read();
-    let outcomes = rig.create_all("unread", "ns", ["b", "c"].map(|name| draft("ns", name, "ns")).to_vec()).await;
+    let outcomes = rig.create_all("unread", "ns", ["b", "c"].map(|name| event(name, "ns")).to_vec()).await;
     assert!(outcomes.iter().all(Result::is_ok) && rig.read() == 2, "{outcomes:?}");
 }

@@ -319,6 +319,7 @@ async fn concurrent_creates_equal_sequential_ones() {
         map("last", json!({"metadata": {"name": "last", "namespace": "elsewhere"}})),
         map("together", if ordered { json!({"data": {"k": "another"}}) } else { json!({}) }),
     ];
+    let objects = objects.into_iter().map(Into::into).collect();
     let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("outcomes");
     let mut codes: Vec<u16> = outcomes.iter().map(|it| it.as_ref().map_or_else(code, |_| 201)).collect();
     let is_later_first = !ordered && codes[0] == 409;
@@ -332,7 +333,7 @@ async fn concurrent_creates_equal_sequential_ones() {
         crate::statuses::lasting(&object)
     };
     assert_eq!(lasting("together").await, lasting("alone").await);
-    let lost = vec![map("a", json!({"metadata": {"name": "a"}}))];
+    let lost = vec![map("a", json!({"metadata": {"name": "a"}})).into()];
     let absent = client.create_all(&config_maps(), Some("nowhere"), lost).await.expect("outcomes");
     assert_eq!(absent.iter().map(|it| it.as_ref().map_or_else(code, |_| 201)).sum::<u16>(), 404);
     let text = server.shared().metrics.text();

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use tokio::time::Instant;
+use transport::{EventDraft, EventPart};
 
-use super::pending::{Part, Pending};
+use super::content::{combined, content, subject};
 
 /// Events remembered for counting repeats (client-go's cache has 4096).
 const REMEMBERED: usize = 4096;
@@ -43,7 +44,7 @@ pub(super) struct Seen {
 
 /// An event, or the one in its place that combines it with similar ones.
 pub(super) struct Correlated {
-    pub event: Pending,
+    pub event: EventDraft,
     pub digest: Digest,
     is_combined: bool,
 }
@@ -69,14 +70,14 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    fn digest(&self, event: &Pending) -> Digest {
-        Digest(self.hasher.hash_one(event.content()))
+    fn digest(&self, event: &EventDraft) -> Digest {
+        Digest(self.hasher.hash_one(content(event)))
     }
 
     /// Combines an event with similar ones if there are many.
-    pub fn correlate(&mut self, event: Pending) -> Correlated {
-        let combining = Digest(self.hasher.hash_one(event.subject()));
-        let message = self.hasher.hash_one(event.text(Part::Message));
+    pub fn correlate(&mut self, event: EventDraft) -> Correlated {
+        let combining = Digest(self.hasher.hash_one(subject(&event)));
+        let message = self.hasher.hash_one(event.text(EventPart::Message));
         if !self.similar.contains_key(&combining) {
             if self.similar_order.len() >= REMEMBERED
                 && let Some(oldest) = self.similar_order.pop_front()
@@ -96,11 +97,11 @@ impl Memory {
             let digest = self.digest(&event);
             return Correlated { event, digest, is_combined: false };
         }
-        Correlated { event: event.combined(), digest: combining, is_combined: true }
+        Correlated { event: combined(&event), digest: combining, is_combined: true }
     }
 
-    pub fn source(&self, event: &Pending) -> Source {
-        Source(self.hasher.hash_one((event.text(Part::Uid), &*event.component)))
+    pub fn source(&self, event: &EventDraft) -> Source {
+        Source(self.hasher.hash_one((event.text(EventPart::Uid), &*event.component)))
     }
 
     /// Whether the event is a repeat, which is then counted.
@@ -111,7 +112,7 @@ impl Memory {
         seen.last = event.at;
         seen.unwritten = true;
         if *is_combined {
-            seen.message = Some(event.text(Part::Message).to_owned());
+            seen.message = Some(event.text(EventPart::Message).to_owned());
         }
         true
     }
@@ -154,18 +155,24 @@ fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EventSubject as _, EventType, Involved};
+    use super::super::{EventSubject as _, EventType, Involved, draft};
     use super::*;
 
     fn involved() -> Involved {
         Involved { uid: "u".into(), name: "n".into(), ..Involved::default() }
     }
 
-    fn event(involved: &Involved, type_: EventType, reason: &'static str, message: &str, component: &str) -> Pending {
-        Pending::new(involved.identity(), type_, reason, message, component.into(), jiff::Timestamp::UNIX_EPOCH)
+    fn event(
+        involved: &Involved,
+        type_: EventType,
+        reason: &'static str,
+        message: &str,
+        component: &str,
+    ) -> EventDraft {
+        draft(involved.identity(), type_, reason, message, component.into(), jiff::Timestamp::UNIX_EPOCH)
     }
 
-    fn simple(message: &str) -> Pending {
+    fn simple(message: &str) -> EventDraft {
         event(&involved(), EventType::Normal, "R", message, "c")
     }
 
@@ -224,15 +231,18 @@ mod tests {
         let mut memory = Memory::default();
         let at = |second: i64, message: &str| {
             let at = jiff::Timestamp::from_second(second).expect("a time");
-            Pending::new(involved().identity(), EventType::Normal, "R", message, "c".into(), at)
+            draft(involved().identity(), EventType::Normal, "R", message, "c".into(), at)
         };
         for n in 0..9 {
             let one = memory.correlate(at(n, &format!("m{n}")));
-            assert_eq!((one.is_combined, one.event.text(Part::Message)), (false, &*format!("m{n}")));
+            assert_eq!((one.is_combined, one.event.text(EventPart::Message)), (false, &*format!("m{n}")));
         }
         assert!(!memory.correlate(at(9, "m3")).is_combined, "a repeat is no new message");
         let first = memory.correlate(at(10, "m9"));
-        assert_eq!((first.is_combined, first.event.text(Part::Message)), (true, "(combined from similar events): m9"));
+        assert_eq!(
+            (first.is_combined, first.event.text(EventPart::Message)),
+            (true, "(combined from similar events): m9")
+        );
         assert!(!memory.repeat(&first));
         memory.remember(first.digest, first.event.at, ObjectKey::cluster("n.1"));
         let second = memory.correlate(at(11, "m10"));

@@ -1,8 +1,8 @@
 //! Kubernetes Events about objects, written in the background. Recording never waits and never fails a reconcile:
 //! what cannot be written is dropped and counted.
 
+mod content;
 mod memory;
-mod pending;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -16,10 +16,12 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+pub use transport::EventType;
+use transport::{EventDraft, EventPart, NewEvent, NewObject};
 use world::World;
 
+use self::content::{cut, home};
 use self::memory::{Correlated, Digest, Memory};
-use self::pending::{Part, Pending, cut};
 
 /// Events that wait to be written: a burst of a thousand templates with some ten events each, 4 MiB.
 const PENDING: usize = 10_000;
@@ -32,21 +34,6 @@ const BATCH: usize = 50;
 
 /// Repeats are counted in memory and written this often.
 const FLUSH: Duration = Duration::from_secs(30);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventType {
-    Normal,
-    Warning,
-}
-
-impl EventType {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
 
 /// The object an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -103,7 +90,7 @@ impl<S: EventSubject> EventSubject for &S {
 pub struct EventRecorder {
     component: Arc<str>,
     world: World,
-    pending: mpsc::Sender<Pending>,
+    pending: mpsc::Sender<EventDraft>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -133,7 +120,7 @@ impl EventRecorder {
 
     fn record(&self, subject: [&str; 6], type_: EventType, reason: &'static str, message: String) {
         let (component, now) = (self.component.clone(), self.world.now());
-        let event = Pending::new(subject, type_, reason, &cut(message), component, now);
+        let event = draft(subject, type_, reason, &cut(message), component, now);
         if self.pending.try_send(event).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -147,9 +134,15 @@ impl EventRecorder {
 
 /// An event that is to be written, with the name it gets.
 struct Chosen {
-    event: Pending,
+    event: Arc<EventDraft>,
     digest: Digest,
     name: String,
+}
+
+impl Chosen {
+    fn to_new(&self) -> NewObject {
+        NewObject::Event(NewEvent { name: self.name.clone(), draft: Arc::clone(&self.event) })
+    }
 }
 
 struct Writer {
@@ -159,7 +152,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut entries: mpsc::Receiver<Pending>) {
+    async fn run(mut self, mut entries: mpsc::Receiver<EventDraft>) {
         let mut flush = tokio::time::interval(FLUSH);
         flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut batch = Vec::with_capacity(BATCH);
@@ -186,7 +179,7 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, events: impl Iterator<Item = Pending>) {
+    async fn write(&mut self, events: impl Iterator<Item = EventDraft>) {
         // Those that repeat one of the same batch wait until it is written.
         let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::<Correlated>::new());
         let mut in_batch = HashSet::new();
@@ -199,14 +192,15 @@ impl Writer {
                 in_batch.insert(digest);
                 let event = correlated.event;
                 let name = self.name_for(&event);
-                chosen.entry(event.home().to_owned()).or_default().push(Chosen { event, digest, name });
+                let namespace = home(&event).to_owned();
+                chosen.entry(namespace).or_default().push(Chosen { event: Arc::new(event), digest, name });
             }
         }
         let (resource, client) = (resource(), &self.client);
         let writes = chosen.into_iter().map(|(namespace, chosen)| {
-            let documents = chosen.iter().map(|chosen| document(chosen, &namespace)).collect();
+            let events = chosen.iter().map(Chosen::to_new).collect();
             let resource = &resource;
-            async move { (client.create_all(resource, Some(&namespace), documents).await, namespace, chosen) }
+            async move { (client.create_all(resource, Some(&namespace), events).await, namespace, chosen) }
         });
         for (written, namespace, chosen) in futures::future::join_all(writes).await {
             let written = match written {
@@ -234,8 +228,8 @@ impl Writer {
 
     /// As client-go names events. Some names of objects cannot begin that of an event: a role's may have colons, and any
     /// may be too long.
-    fn name_for(&self, event: &Pending) -> String {
-        let name = format!("{}.{:x}", event.text(Part::Name), self.world.random_u64());
+    fn name_for(&self, event: &EventDraft) -> String {
+        let name = format!("{}.{:x}", event.text(EventPart::Name), self.world.random_u64());
         if names::is_dns1123_subdomain(&name).is_empty() { name } else { self.world.uuid() }
     }
 
@@ -258,19 +252,16 @@ fn resource() -> ApiResource {
     ApiResource::namespaced("", "v1", "Event", "events")
 }
 
-fn document(chosen: &Chosen, namespace: &str) -> serde_json::Value {
-    let Chosen { event, name, .. } = chosen;
-    let at = Time::new(event.at);
-    json!({
-        "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": name, "namespace": namespace},
-        "involvedObject": {
-            "apiVersion": event.text(Part::ApiVersion), "kind": event.text(Part::Kind),
-            "namespace": event.text(Part::Namespace), "name": event.text(Part::Name), "uid": event.text(Part::Uid),
-            "resourceVersion": event.text(Part::ResourceVersion),
-        },
-        "type": event.type_.as_str(), "reason": event.reason, "message": event.text(Part::Message),
-        "source": {"component": &*event.component}, "reportingComponent": &*event.component, "reportingInstance": "",
-        "count": 1, "firstTimestamp": at, "lastTimestamp": at,
-    })
+/// `subject` as in [`EventSubject`].
+fn draft(
+    subject: [&str; 6],
+    type_: EventType,
+    reason: &'static str,
+    message: &str,
+    component: Arc<str>,
+    at: jiff::Timestamp,
+) -> EventDraft {
+    let [api_version, kind, namespace, name, uid, resource_version] = subject;
+    let texts = [api_version, kind, namespace, name, uid, message, resource_version];
+    EventDraft::new(texts, type_, reason, component, at)
 }
