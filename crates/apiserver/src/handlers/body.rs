@@ -50,7 +50,7 @@ impl Call<'_> {
             Some(YAML) => {
                 let read = apimachinery::yaml::to_json_value_warned(first_document(bytes));
                 let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
-                let unknown = strict::prune(&mut tree, &self.resource.info.schema);
+                let unknown = self.pruned(&mut tree);
                 Ok((tree, yaml_findings(twice, unknown, validation)))
             }
             _ => {
@@ -98,8 +98,17 @@ impl Call<'_> {
             return Ok((object, findings));
         }
         let (mut untyped, mut findings) = strict::decode_reporting_duplicates(bytes)?;
-        findings.extend(strict::prune(&mut untyped, schema));
+        findings.extend(self.pruned(&mut untyped));
         Ok((object, findings))
+    }
+
+    /// Removes unknown fields. Upstream reads the metadata of a custom resource before it prunes the object.
+    pub(super) fn pruned(&self, object: &mut Value) -> Vec<String> {
+        let mut unknown = strict::prune(object, &self.resource.info.schema);
+        if self.resource.info.custom {
+            unknown.sort_by_key(|finding| !finding.starts_with("unknown field \"metadata."));
+        }
+        unknown
     }
 
     /// The first value of a built-in kind, or of the metadata of a custom one, with the wrong type. If there is none,

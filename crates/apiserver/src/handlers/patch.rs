@@ -154,7 +154,7 @@ impl Call<'_> {
         // Validated after the patch: directives of strategic patches are not fields, and stored objects have no unknown
         // ones.
         let mut findings = patch.duplicates.clone();
-        findings.extend(strict::prune(&mut new, schema));
+        findings.extend(self.pruned(&mut new));
         let new = self.patched(new, |_, wrong| match wrong {
             PatchedMismatch::Kind(why) => patch.invalid(old, schema, why),
             PatchedMismatch::Type(wrong) if matches!(patch.document, Document::Strategic(_)) => {
@@ -183,8 +183,8 @@ impl Call<'_> {
     ) -> Result<Value, Status> {
         match self.mismatch(&new) {
             None => {}
-            // Custom resources of all versions convert to each other.
-            Some(ObjectMismatch::OtherVersion(_)) if self.resource.info.custom => {}
+            // It is decoded in any version, and validated after that.
+            Some(ObjectMismatch::OtherVersion(_)) if self.resource.info.custom => return Err(self.other_type(&new)),
             Some(ObjectMismatch::OtherVersion(sent)) => return Err(self.other_version(&sent)),
             Some(ObjectMismatch::OtherKind(status)) => return Err(status),
             Some(ObjectMismatch::Unreadable(why) | ObjectMismatch::Unusable { why, .. }) => {
@@ -332,8 +332,8 @@ impl Call<'_> {
         let findings = match validation {
             FieldValidation::Ignore => Vec::new(),
             FieldValidation::Strict if !findings.is_empty() => {
-                return Err(undecodable(format!(
-                    "error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                return Err(Status::bad_request(format!(
+                    "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
                     findings.join("\n  ")
                 )));
             }

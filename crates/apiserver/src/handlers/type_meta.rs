@@ -21,7 +21,7 @@ pub(super) enum ObjectMismatch {
     Kindless,
     /// Of this kind and version, which cannot be used here.
     Unusable { kind: String, version: String, why: String },
-    /// The same kind in another version.
+    /// In another version; of a custom resource, also of another group.
     OtherVersion(String),
     /// A custom resource of another kind is one that does not pass validation.
     OtherKind(Status),
@@ -51,21 +51,23 @@ impl Call<'_> {
         if sent.kind.is_empty() {
             return Some(ObjectMismatch::Kindless);
         }
-        if sent.group != named.group {
-            let sent_kind = format!("{}/{}, Kind={}", sent.group, sent.version, sent.kind);
-            let why =
-                format!("{sent_kind} is unstructured and is not suitable for converting to {:?}", named.api_version());
-            return Some(ObjectMismatch::Unusable { kind: sent.kind.clone(), version: sent.version.clone(), why });
+        if (&sent.group, &sent.version) != (&named.group, &named.version) {
+            return Some(ObjectMismatch::OtherVersion(text(object, "apiVersion").to_owned()));
         }
-        if sent.version != named.version {
-            return Some(ObjectMismatch::OtherVersion(format!("{}/{}", sent.group, sent.version)));
-        }
-        if sent.kind == named.kind {
-            return None;
-        }
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let error = FieldError::invalid(&Path::new("kind"), &*sent.kind, format!("must be {}", named.kind));
-        Some(ObjectMismatch::OtherKind(Status::invalid(&named.group, &sent.kind, name, &[error])))
+        (sent.kind != named.kind).then(|| ObjectMismatch::OtherKind(self.other_type(object)))
+    }
+
+    /// A custom resource whose kind or version is not that of the URL, which does not pass validation.
+    pub(super) fn other_type(&self, object: &Value) -> Status {
+        let (kind, api_version) = (text(object, "kind"), text(object, "apiVersion"));
+        let expected =
+            [("kind", kind, &self.resource.info.resource.kind), ("apiVersion", api_version, &self.api_version)];
+        let wrong = expected.into_iter().filter(|(_, sent, expected)| sent != expected);
+        let errors: Vec<FieldError> = wrong
+            .map(|(field, sent, expected)| FieldError::invalid(&Path::new(field), sent, format!("must be {expected}")))
+            .collect();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        Status::invalid(group, kind, text(&object["metadata"], "name"), &errors)
     }
 
     fn built_in_mismatch(&self, sent: &GroupVersionKind) -> Option<ObjectMismatch> {
@@ -120,6 +122,10 @@ impl Call<'_> {
             self.resource.info.resource.api_version()
         ))
     }
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
 }
 
 /// Kind and apiVersion of the document, empty if absent.

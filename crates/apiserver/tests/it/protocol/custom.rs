@@ -78,6 +78,25 @@ async fn custom_resources_are_served_by_the_verb_of_the_request() {
 }
 
 #[tokio::test]
+async fn findings_about_fields_are_in_upstreams_order() {
+    let server = server().await;
+    let strict = "?fieldValidation=Strict&fieldManager=m";
+    let body = r#"{"apiVersion":"g.example/v1","kind":"Widget","metadata":{"name":"b","zz":1},"aa":1,"spec":{"q":1}}"#;
+    let json = [("content-type", "application/json")];
+    let unknown = ["metadata.zz", "aa", "spec.q"].map(|field| format!("unknown field \"{field}\"")).join(", ");
+    let refused = send(&server, "POST", &format!("{WIDGETS}{strict}"), &json, body).await;
+    let expected = format!(
+        "400 BadRequest Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: {unknown}"
+    );
+    assert_eq!(refused.shown(), expected);
+    let apply = [("content-type", "application/apply-patch+yaml")];
+    let twice = "{apiVersion: g.example/v1, kind: Widget, metadata: {name: b}, spec: {a: x, a: y}}";
+    let refused = send(&server, "PATCH", &format!("{WIDGETS}/b{strict}"), &apply, twice).await;
+    let why = "error converting YAML to JSON: yaml: unmarshal errors:\n  line 1: key \"a\" already set in map";
+    assert_eq!(refused.shown(), format!("400 BadRequest error strict decoding YAML: {why}"));
+}
+
+#[tokio::test]
 async fn the_scale_of_a_custom_resource_omits_zero() {
     let server = server().await;
     write(&server, "POST", WIDGETS, &widget(&json!({"replicas": 2}))).await;
