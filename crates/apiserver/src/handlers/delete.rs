@@ -208,6 +208,7 @@ impl Call<'_> {
         if !already && strategy.mark_deleted(self.now, &mut new) {
             return Some(new);
         }
+        let mut finalizers: Vec<Value> = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let policy = match (&options.propagation_policy, options.orphan_dependents) {
             // Objects that expire own no others, and the garbage collector does not see them: it would not remove the
             // finalizer.
@@ -215,9 +216,8 @@ impl Call<'_> {
             (Some(policy), _) => policy.as_str(),
             (None, Some(true)) => "Orphan",
             (None, Some(false)) => "Background",
-            (None, None) => strategy.default_propagation(),
+            (None, None) => requested_before(&finalizers).unwrap_or_else(|| strategy.default_propagation()),
         };
-        let mut finalizers: Vec<Value> = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
         match policy {
             "Orphan" => finalizers.push("orphan".into()),
@@ -277,4 +277,14 @@ impl Call<'_> {
             _ => Ok(served),
         }
     }
+}
+
+/// The policy of the first finalizer for the garbage collector. A deletion without a policy keeps it, so that it does not
+/// end the waiting of an earlier one.
+fn requested_before(finalizers: &[Value]) -> Option<&'static str> {
+    finalizers.iter().find_map(|name| match name.as_str()? {
+        "orphan" => Some("Orphan"),
+        "foregroundDeletion" => Some("Foreground"),
+        _ => None,
+    })
 }

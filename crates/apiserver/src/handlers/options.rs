@@ -6,13 +6,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::Call;
+use crate::request::Query;
 use crate::request::options::{Write, WriteOptions, dry_run_errors, integer};
 use crate::wire::body;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct DeleteOptions {
-    kind: String,
     pub dry_run: Vec<String>,
     pub grace_period_seconds: Option<i64>,
     pub propagation_policy: Option<String>,
@@ -25,6 +25,15 @@ pub(crate) struct DeleteOptions {
 pub(crate) struct Preconditions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
+}
+
+impl Preconditions {
+    /// Those of the query, where an empty one counts as absent. The version of a deleted collection is that of its list.
+    fn of(query: &Query, is_collection: bool) -> Option<Self> {
+        let text = |name| query.text(name).map(str::to_owned);
+        let found = Self { uid: text("uid"), resource_version: text("resourceVersion").filter(|_| !is_collection) };
+        (found.uid.is_some() || found.resource_version.is_some()).then_some(found)
+    }
 }
 
 impl DeleteOptions {
@@ -84,24 +93,16 @@ impl Call<'_> {
             DeleteOptions {
                 dry_run: query.all("dryRun").map(str::to_owned).collect(),
                 grace_period_seconds: integer(query, "gracePeriodSeconds")?,
-                propagation_policy: query.text("propagationPolicy").map(str::to_owned),
+                propagation_policy: query.get("propagationPolicy").map(str::to_owned),
                 orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
-                ..DeleteOptions::default()
+                preconditions: Preconditions::of(query, self.info.verb == "deletecollection"),
             }
         } else {
             let tree: Value = body::decode(self.headers, body)?;
-            let found = apimachinery::go_json::type_name(&tree);
-            if !matches!(found, "object" | "null") {
-                return Err(Status::bad_request(format!(
-                    "error decoding DeleteOptions: a JSON {found}, not an object"
-                )));
-            }
+            super::type_meta::check_options(&tree, "DeleteOptions").map_err(Status::bad_request)?;
             serde_json::from_value(if tree.is_null() { json!({}) } else { tree })
                 .map_err(|e| Status::bad_request(format!("error decoding DeleteOptions: {e}")))?
         };
-        if !options.kind.is_empty() && options.kind != "DeleteOptions" {
-            return Err(Status::bad_request(format!("expected kind DeleteOptions, got {}", options.kind)));
-        }
         options.check()?;
         Ok(options)
     }

@@ -124,6 +124,14 @@ impl Call<'_> {
     }
 }
 
+/// Whether a body of options has their kind, if any, and a version.
+pub(super) fn check_options(document: &Value, kind: &str) -> Result<(), String> {
+    let (sent, api_version) = type_meta_of(document)?;
+    group_version(api_version)?;
+    let is_kind = sent.is_empty() || sent == kind;
+    is_kind.then_some(()).ok_or_else(|| format!("no kind {sent:?} is registered for version {api_version:?}"))
+}
+
 fn text<'a>(object: &'a Value, key: &str) -> &'a str {
     object[key].as_str().unwrap_or_default()
 }

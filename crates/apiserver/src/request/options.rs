@@ -192,7 +192,13 @@ impl ListOptions {
         let version = query.get("resourceVersion").unwrap_or_default();
         let token = query.get("continue").unwrap_or_default();
         let initial = query.get("sendInitialEvents").map(|_| query.flag("sendInitialEvents"));
-        let wrong = if watch { watch_errors(how, token, initial) } else { list_errors(how, version, token, initial) };
+        // By default such a watch begins with all objects, which these two parameters request.
+        let is_initial = initial.is_none() && how.is_empty() && matches!(version, "" | "0");
+        let wrong = match watch {
+            true if is_initial => watch_errors("NotOlderThan", token, Some(true)),
+            true => watch_errors(how, token, initial),
+            false => list_errors(how, version, token, initial),
+        };
         if !wrong.is_empty() {
             return Err(Status::invalid("meta.k8s.io", "ListOptions", "", &wrong));
         }
@@ -234,7 +240,7 @@ pub fn revision(text: &str) -> Result<Option<u64>, String> {
 
 /// A whole number; 400 with Go's message for other text.
 pub(crate) fn integer(query: &Query, key: &str) -> Result<Option<i64>, Status> {
-    let Some(text) = query.text(key) else { return Ok(None) };
+    let Some(text) = query.get(key) else { return Ok(None) };
     text.parse().map(Some).map_err(|error: std::num::ParseIntError| {
         use std::num::IntErrorKind::{NegOverflow, PosOverflow};
         let why =
@@ -389,6 +395,13 @@ mod tests {
                 "sendInitialEvents=true",
                 "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             ),
+            (
+                true,
+                "continue=x",
+                "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            ),
+            (true, "continue=x&resourceVersion=5", ""),
+            (false, "limit=", "400 strconv.ParseInt: parsing \"\": invalid syntax"),
             (
                 true,
                 "resourceVersionMatch=NotOlderThan",
