@@ -38,6 +38,9 @@ const DECODED_AT_ONCE: usize = 64;
 /// Go's message for JSON that is not a token.
 fn mismatch(json: &[u8]) -> Option<String> {
     let found: Value = serde_json::from_slice(json).ok()?;
+    if found.is_null() {
+        return None;
+    }
     let Value::Object(fields) = &found else {
         return Some(format!(
             "json: cannot unmarshal {} into Go value of type storage.continueToken",
@@ -60,7 +63,7 @@ fn mismatch(json: &[u8]) -> Option<String> {
 }
 
 /// Where a list continues; the content of the opaque token, in kube-apiserver's form.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Continue {
     #[serde(default)]
     v: String,
@@ -82,19 +85,19 @@ impl Continue {
         let json = TOKENS.decode(token).map_err(|error| {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
-                _ => token.len(),
+                // The beginning of the incomplete group.
+                base64::DecodeError::InvalidLength(length) => length / 4 * 4,
+                base64::DecodeError::InvalidPadding => token.find('=').unwrap_or(token.len()),
             };
             invalid(format!("illegal base64 data at input byte {at}"))
         })?;
-        let found: Self = serde_json::from_slice(&json).map_err(|error| {
-            invalid(
-                apimachinery::go_json::syntax_error(&json)
-                    .or_else(|| mismatch(&json))
-                    .unwrap_or_else(|| error.to_string()),
-            )
-        })?;
+        if let Some(why) = apimachinery::go_json::syntax_error(&json).or_else(|| mismatch(&json)) {
+            return Err(invalid(why));
+        }
+        let found: Option<Self> = serde_json::from_slice(&json).map_err(|error| invalid(error.to_string()))?;
+        let found = found.unwrap_or_default();
         if found.v != Self::VERSION {
-            return Err(invalid(format!("server does not recognize this encoded version {:?}", found.v)));
+            return Err(invalid(format!("server does not recognize this encoded version {}", found.v)));
         }
         if found.rv == 0 {
             return Err(invalid(format!("incorrect encoded start resourceVersion (version {})", Self::VERSION)));

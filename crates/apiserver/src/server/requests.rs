@@ -124,10 +124,9 @@ async fn presented(response: Response, preferences: Preferences, streams: bool) 
 fn time_limit(server: &Shared, info: &RequestInfo) -> Result<Duration, Status> {
     let most = server.flow.request_timeout();
     let Some(text) = info.query.text("timeout").filter(|_| !info.is_long_running()) else { return Ok(most) };
-    let asked = text.parse::<apimachinery::duration::Duration>().map_err(|_| {
-        let why = format!("invalid timeout specified in the request URL - time: invalid duration {text:?}");
-        Status::bad_request(why)
-    })?;
+    let asked = text
+        .parse::<apimachinery::duration::Duration>()
+        .map_err(|error| Status::bad_request(format!("invalid timeout specified in the request URL - {error}")))?;
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).unwrap_or(most).min(most))
 }
 

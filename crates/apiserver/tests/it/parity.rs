@@ -217,10 +217,10 @@ async fn malformed_requests_get_upstreams_messages() {
         ),
         (
             "GET",
-            &format!("{CM}?timeout=abc"),
+            &format!("{CM}?timeout=1"),
             &[],
             "",
-            "400 BadRequest invalid timeout specified in the request URL - time: invalid duration \"abc\"",
+            "400 BadRequest invalid timeout specified in the request URL - time: missing unit in duration \"1\"",
         ),
         ("GET", &format!("{CM}/none?watch=1"), &[], "", "404 NotFound configmaps \"none\" not found"),
         (
