@@ -173,9 +173,11 @@ fn cached(document: Document, content_type: &str, headers: &http::HeaderMap) -> 
     response
 }
 
+/// Whether the client has this version. Proxies that compress a response weaken its tag.
 pub(crate) fn is_current(headers: &http::HeaderMap, etag: &str) -> bool {
     let known = headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    known.is_some_and(|known| known.split(',').any(|tag| tag.trim() == etag || tag.trim() == "*"))
+    let is_same = |tag: &str| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag;
+    known.is_some_and(|known| known.split(',').any(|tag| is_same(tag.trim())))
 }
 
 pub(crate) fn negotiated(status: StatusCode, content_type: &str, body: Bytes) -> Response {

@@ -108,7 +108,7 @@ impl OpenApi {
     pub fn get(&self, uri: &http::Uri, headers: &http::HeaderMap, source: Source<'_>) -> Option<Response> {
         match uri.path().strip_prefix("/openapi/")? {
             "v2" => Some(self.v2(headers, source)),
-            "v3" | "v3/" => Some(self.v3_index(source)),
+            "v3" => Some(self.v3_index(source)),
             path => self.v3(path.strip_prefix("v3/")?, uri.query().unwrap_or_default(), headers, source),
         }
     }
@@ -154,12 +154,14 @@ impl OpenApi {
     /// Whether the client has the document already. With an etag, the date is ignored.
     fn is_known(&self, headers: &http::HeaderMap, etag: &str) -> bool {
         let since = headers.get(header::IF_MODIFIED_SINCE).and_then(|value| value.to_str().ok());
-        is_current(headers, etag)
-            || (!headers.contains_key(header::IF_NONE_MATCH) && since.is_some_and(|since| since == self.modified))
+        let is_unchanged = |since| date_of(since).is_some_and(|since| Some(since) >= date_of(&self.modified));
+        is_current(headers, etag) || (!headers.contains_key(header::IF_NONE_MATCH) && since.is_some_and(is_unchanged))
     }
 
     fn date(&self, response: &mut Response) {
-        if let Ok(modified) = HeaderValue::from_str(&self.modified) {
+        if response.status() != StatusCode::NOT_MODIFIED
+            && let Ok(modified) = HeaderValue::from_str(&self.modified)
+        {
             response.headers_mut().insert(header::LAST_MODIFIED, modified);
         }
     }
@@ -209,15 +211,18 @@ impl OpenApi {
             return Some(response);
         };
         let hash = self.hash(document, source);
-        let requested_hash = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
+        let etag = format!("\"{hash}\"");
+        let requested_hash = query.split('&').find_map(|pair| pair.strip_prefix("hash=")).filter(|it| !it.is_empty());
         if requested_hash.is_some_and(|requested_hash| requested_hash != hash) {
             let location = format!("/openapi/v3/{path}?hash={hash}");
-            let link = format!("<a href=\"{location}\">Moved Permanently</a>.\n\n");
-            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", link.into());
-            response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+            let media_type = if protobuf { V3_PROTOBUF } else { "application/json" };
+            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, media_type, Default::default());
+            let headers = response.headers_mut();
+            headers.insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+            headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
+            headers.insert(header::VARY, HeaderValue::from_static("Accept"));
             return Some(response);
         }
-        let etag = format!("\"{hash}\"");
         let mut response = if self.is_known(headers, &etag) {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -263,6 +268,10 @@ impl OpenApi {
             "paths": paths, "components": {"schemas": renderer.finish().schemas},
         })
     }
+}
+
+fn date_of(text: &str) -> Option<jiff::civil::DateTime> {
+    jiff::civil::DateTime::strptime(HTTP_DATE, text).ok()
 }
 
 const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";

@@ -68,6 +68,21 @@ async fn every_v3_document_is_whole_and_stays_at_its_address() {
     let stale = stale.expect("served");
     assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
     assert_eq!(stale.headers()[header::LOCATION], paths["apis/apps/v1"]["serverRelativeURL"].as_str().expect("text"));
+    let any = "/openapi/v3/apis/apps/v1?hash=".parse().expect("a uri");
+    let etag = stale.headers()[header::ETAG].to_str().expect("text").to_owned();
+    for (name, value, code) in [
+        (header::USER_AGENT, "any", 200),
+        (header::IF_NONE_MATCH, &*format!("\"x\", W/{etag}"), 304),
+        (header::IF_NONE_MATCH, &*etag.to_lowercase(), 200),
+        (header::IF_MODIFIED_SINCE, "Fri, 01 Jan 2100 00:00:00 GMT", 304),
+        (header::IF_MODIFIED_SINCE, "Wed, 01 Jan 1969 00:00:00 GMT", 200),
+        (header::IF_MODIFIED_SINCE, "soon", 200),
+    ] {
+        let headers = HeaderMap::from_iter([(name, value.parse().expect("a header"))]);
+        let response = open_api.get(&any, &headers, &stored).expect("served");
+        assert_eq!(response.status(), code, "{value}");
+        assert_eq!(response.headers().contains_key(header::LAST_MODIFIED), code == 200);
+    }
     assert!(open_api.get(&"/openapi/v3/apis/none/v1".parse().expect("a uri"), &HeaderMap::new(), &stored).is_none());
 }
 
