@@ -141,6 +141,14 @@ impl Call<'_> {
 
     /// Gives the fields that a create or update changed to its writer; a list of the object's own is taken out of it.
     pub(super) fn track(&self, old: Option<(&Value, Owners)>, new: &mut Value) -> Owners {
+        // Upstream reads the metadata of custom resources into a type that omits empty lists: such a list requests no
+        // reset of the owners, unlike that of a built-in kind.
+        if self.resource.info.custom
+            && let Some(metadata) = new.metadata_mut()
+            && metadata.get("managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty)
+        {
+            metadata.remove("managedFields");
+        }
         self.as_manager(|context| managed_fields::track(old, new, context, &self.resource.info.schema))
     }
 

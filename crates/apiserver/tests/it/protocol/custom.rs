@@ -97,6 +97,23 @@ async fn findings_about_fields_are_in_upstreams_order() {
 }
 
 #[tokio::test]
+async fn an_empty_list_of_owners_is_none() {
+    let server = server().await;
+    let owners_after = async |list: Value| {
+        let mut object = widget(&json!({"a": "x"}));
+        object["metadata"]["managedFields"] = list.clone();
+        let path = format!("{WIDGETS}/a");
+        let patch = json!({"metadata": {"managedFields": list}, "spec": {"a": "y"}});
+        let created = write(&server, "POST", WIDGETS, &object).await.json();
+        let patched = write(&server, "PATCH", &path, &patch).await.json();
+        send(&server, "DELETE", &path, &[], "").await;
+        [created, patched].map(|object| object["metadata"]["managedFields"].as_array().map_or(0, Vec::len))
+    };
+    assert_eq!(owners_after(json!([])).await, [1, 1]);
+    assert_eq!(owners_after(json!([{}])).await, [1, 0]);
+}
+
+#[tokio::test]
 async fn the_scale_of_a_custom_resource_omits_zero() {
     let server = server().await;
     write(&server, "POST", WIDGETS, &widget(&json!({"replicas": 2}))).await;
