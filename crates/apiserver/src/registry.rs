@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use apimachinery::Status;
 use apimachinery::resource::Resource;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use transport::Response;
 use world::Level;
 
 /// Group, version and plural.
@@ -45,6 +47,20 @@ impl Served {
     pub fn has_version(&self, group: &str, version: &str) -> bool {
         let start = (group.to_owned(), version.to_owned(), String::new());
         self.resources.range(start..).next().is_some_and(|((g, v, _), _)| g == group && v == version)
+    }
+
+    /// Whether a resource of the group is built in.
+    pub(crate) fn has_built_in(&self, group: &str) -> bool {
+        let of_group = self.resources.range((group.to_owned(), String::new(), String::new())..);
+        of_group.take_while(|((name, ..), _)| name == group).any(|(_, resource)| !resource.info.custom)
+    }
+
+    /// The answer to a path that is not served: upstream's router of built-in groups answers with a Status.
+    pub(crate) fn unknown(&self, group: Option<&str>) -> Result<Response, Status> {
+        match group.filter(|group| self.has_built_in(group)) {
+            Some(_) => Err(crate::errors::no_such_resource()),
+            None => Ok(crate::wire::respond::page_not_found()),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ pub use query::Query;
 pub struct RequestInfo {
     /// Whether the path is inside `/api` or `/apis` and names a resource.
     pub is_resource: bool,
+    /// Whether the path has the legacy prefix `/watch/`, which makes the request a watch, whatever its method.
+    pub is_legacy_watch: bool,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; the lower-case method for
     /// other paths.
     pub verb: &'static str,
@@ -54,12 +56,12 @@ impl RequestInfo {
         let mut info =
             Self { path: path.to_owned(), query: Query::parse(uri.query().unwrap_or_default()), ..Self::default() };
         let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-        let watched = match segments.as_slice() {
+        info.is_legacy_watch = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => info.resource_path("", version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => info.resource_path(group, version, rest),
             _ => false,
         };
-        info.verb = info.verb_of(method, watched);
+        info.verb = info.verb_of(method);
         info
     }
 
@@ -78,7 +80,7 @@ impl RequestInfo {
         self.is_resource = true;
         self.group = decode(group);
         self.version = decode(version);
-        // The legacy `/watch/` prefix turns any read into a watch.
+        // The legacy `/watch/` prefix turns any request into a watch.
         let (watched, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => {
                 self.query.set("watch", "true");
@@ -111,11 +113,12 @@ impl RequestInfo {
         watched
     }
 
-    fn verb_of(&self, method: &Method, watched: bool) -> &'static str {
+    fn verb_of(&self, method: &Method) -> &'static str {
         let named = !self.name.is_empty();
         match (method, self.is_resource) {
+            (_, true) if self.is_legacy_watch => "watch",
             // On a named object the parameter is ignored; behind a proxy it is the member's.
-            (&Method::GET | &Method::HEAD, true) if watched || (!named && self.query.flag("watch")) => "watch",
+            (&Method::GET | &Method::HEAD, true) if !named && self.query.flag("watch") => "watch",
             (&Method::GET | &Method::HEAD, true) => {
                 if named {
                     "get"
@@ -139,7 +142,9 @@ impl RequestInfo {
             (&Method::PUT, false) => "put",
             (&Method::PATCH, false) => "patch",
             (&Method::DELETE, false) => "delete",
-            (&Method::OPTIONS, _) => "options",
+            (&Method::OPTIONS, false) => "options",
+            (&Method::TRACE, false) => "trace",
+            (&Method::CONNECT, false) => "connect",
             _ => "",
         }
     }
@@ -219,6 +224,8 @@ mod tests {
             "get cluster.karmada.io/v1alpha1 ns= clusters name=m sub=proxy rest=api/v1/pods",
         );
         check(Method::GET, "/api/v1/watch/namespaces/a/pods/p", "watch /v1 ns=a pods name=p sub= rest=");
+        check(Method::DELETE, "/api/v1/watch/namespaces/a/pods/p", "watch /v1 ns=a pods name=p sub= rest=");
+        check(Method::OPTIONS, "/api/v1/namespaces/a/pods", " /v1 ns=a pods name= sub= rest=");
         check(Method::DELETE, "/api/v1/namespaces/a/pods", "deletecollection /v1 ns=a pods name= sub= rest=");
         check(Method::GET, "/api/v1/namespaces/a/pods?watch", "watch /v1 ns=a pods name= sub= rest=");
     }

@@ -45,6 +45,7 @@ use crate::metrics::Foreign;
 use crate::request::RequestInfo;
 use crate::request::options::Options;
 use crate::state::Shared;
+use crate::wire::body::media_type;
 use crate::wire::negotiate::{self, Accepted, Shape};
 use crate::wire::shape::{self, Include};
 use crate::wire::{respond, warnings};
@@ -152,14 +153,16 @@ pub(crate) async fn handle(
 
 impl Call<'_> {
     async fn answer(&self, body: Body) -> Result<Response, Status> {
-        self.check_scope()?;
+        match self.check_scope() {
+            // Upstream's handler of custom resources does not take such a path.
+            Err(_) if self.resource.info.custom => return Ok(respond::page_not_found()),
+            outcome => outcome?,
+        }
         let subresource = self.subresource()?;
         if subresource.is_none() && !self.allows(self.info.verb) {
             return Err(self.refused_verb());
         }
-        if self.info.name.is_empty() && matches!(self.info.verb, "update" | "patch") {
-            return Err(method_not_allowed());
-        }
+        self.check_name_of_url()?;
         match (self.info.verb, &subresource) {
             ("get", None | Some(Subresource::Status)) => self.get().await,
             ("list", None) => self.list().await,
@@ -197,6 +200,7 @@ impl Call<'_> {
         match self.info.verb {
             "watch" if legacy => no_such_resource(),
             "watch" if self.allows("list") => self.unsupported("watch"),
+            verb if self.resource.info.custom => self.unsupported(verb),
             _ => method_not_allowed(),
         }
     }
@@ -231,6 +235,22 @@ impl Call<'_> {
         }
     }
 
+    /// The verb needs a name, which is a segment of the path of a key.
+    fn check_name_of_url(&self) -> Result<(), Status> {
+        let name = self.info.name.as_str();
+        match self.info.verb {
+            "update" | "patch" if name.is_empty() && !self.resource.info.custom => Err(method_not_allowed()),
+            "patch" if name.is_empty() && media_type(self.headers) != patch::APPLY => {
+                self.patch_form().and_then(|_| Err(Status::bad_request("name must be provided")))
+            }
+            "update" | "patch" if name.is_empty() => Err(Status::bad_request("name must be provided")),
+            "get" | "delete" if matches!(name, "." | "..") => {
+                Err(Status::bad_request(format!("Name parameter invalid: {name:?}: may not be '{name}'")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn subresource(&self) -> Result<Option<Subresource>, Status> {
         if self.info.subresource.is_empty() {
             return Ok(None);
@@ -242,6 +262,8 @@ impl Call<'_> {
             Subresource::Other { name, .. } => name == requested,
         });
         let unknown = || if self.resource.info.custom { self.not_found(&self.info.name) } else { no_such_resource() };
+        let has_more = !self.info.subpath.is_empty() && !self.resource.info.custom;
+        let found = found.filter(|it| !has_more || matches!(it, Subresource::Other { .. }));
         found.cloned().map(Some).ok_or_else(unknown)
     }
 

@@ -107,17 +107,33 @@ impl Route for Documents {
         _user: &'a Identity,
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
-        let answer = self.answer(server, &request).unwrap_or_else(respond::page_not_found);
-        let path = request.uri().path();
-        let is_read = match *request.method() {
-            Method::GET => true,
-            Method::HEAD => path == "/" || path.starts_with("/openapi/"),
-            _ => false,
+        let served = server.registry.snapshot();
+        let (path, is_get) = (request.uri().path(), request.method() == Method::GET);
+        let response = match self.answer(server, &request) {
+            Some(_) if !is_get && is_for_get_only(path, &served) => Err(crate::errors::method_not_allowed()),
+            Some(answer) => Ok(answer),
+            None => served.unknown(group_of(path)),
         };
-        // Known paths are read only; paths that are not are unknown to every method.
-        let found = answer.status() != StatusCode::NOT_FOUND && !is_read;
-        let response = if found { Err(crate::errors::method_not_allowed()) } else { Ok(answer) };
         Box::pin(async move { response })
+    }
+}
+
+/// Upstream's routes of built-in versions have methods; its other handlers of documents ignore them.
+fn is_for_get_only(path: &str, served: &Served) -> bool {
+    let mut segments = path.split('/').filter(|segment| !segment.is_empty());
+    match (segments.next(), segments.next(), segments.next()) {
+        (Some("api" | "version"), ..) => true,
+        (Some("apis"), Some(group), Some(_)) => served.has_built_in(group),
+        _ => false,
+    }
+}
+
+/// The group of a path; `None` if it is in none.
+fn group_of(path: &str) -> Option<&str> {
+    match path.split('/').collect::<Vec<_>>()[1..] {
+        ["api", ..] => Some(""),
+        ["apis", group, ..] => Some(group),
+        _ => None,
     }
 }
 

@@ -378,6 +378,7 @@ async fn answer_to(
         server.budgets.report();
         return Ok(respond::text(server.metrics.text()));
     }
+    check_legacy_watch(server, info, &parts.method)?;
     if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
         if let (Some(wire), "get" | "list") = (parts.extensions.get::<Wire>(), info.verb) {
             wire.admit(&user.user, PATIENCE_WITH_SEAT).await?;
@@ -391,7 +392,7 @@ async fn answer_to(
     let served = server.registry.snapshot();
     match served.get(&info.group, &info.version, &info.resource) {
         // Upstream routes only custom resources by the verb, which is that of GET.
-        Some(resource) if parts.method == http::Method::HEAD && !resource.info.custom => Err(method_not_allowed()),
+        Some(resource) if !resource.info.custom && parts.method == http::Method::HEAD => Err(method_not_allowed()),
         Some(resource) => {
             let body = match recording {
                 Some(recording) => recording.request_body(&parts, body).await?,
@@ -401,9 +402,22 @@ async fn answer_to(
             let handled = handlers::handle(server, info, (resource, kind), user, &parts, body);
             trace::step(spans::step_of(info.verb), || spans::subject(info), handled).await
         }
-        None if served.has_version(&info.group, &info.version) => Err(no_such_resource()),
-        None => Ok(respond::page_not_found()),
+        None => served.unknown(Some(&info.group)),
     }
+}
+
+/// A path with the legacy prefix is authorized as a watch, so it must not be anything else: it names no subresource, and only
+/// custom resources, which are served by the verb, take other methods than GET.
+fn check_legacy_watch(server: &Shared, info: &RequestInfo, method: &http::Method) -> Result<(), Status> {
+    if !info.is_legacy_watch || server.apis.load().is_external(&info.group, &info.version) {
+        return Ok(());
+    }
+    if !info.subresource.is_empty() {
+        return Err(no_such_resource());
+    }
+    let served = server.registry.snapshot();
+    let is_custom = served.get(&info.group, &info.version, &info.resource).is_some_and(|resource| resource.info.custom);
+    if is_custom || *method == http::Method::GET { Ok(()) } else { Err(method_not_allowed()) }
 }
 
 /// For callers in this process: the extension that requests it cannot arrive over a socket.

@@ -64,11 +64,26 @@ async fn custom_resources_are_served_by_the_verb_of_the_request() {
         ("HEAD", "/none", 404, ""),
         ("GET", "/a/part", 404, "widgets.g.example \"a\" not found"),
         ("POST", "/a/status", 405, "create is not supported on resources of kind \"widgets.g.example\""),
+        ("OPTIONS", "", 405, " is not supported on resources of kind \"widgets.g.example\""),
+        ("PUT", "", 400, "name must be provided"),
         ("DELETE", "/a/scale", 405, "delete is not supported on resources of kind \"widgets.g.example\""),
     ] {
         let reply = send(&server, method, &format!("{WIDGETS}{path}"), &[], "").await;
         assert_eq!(reply.code, code, "{method} {path}: {}", reply.shown());
         assert!(method == "HEAD" || reply.json()["message"] == message, "{method} {path}: {}", reply.shown());
+    }
+    for (method, path) in [
+        ("HEAD", "/apis/g.example/v1"),
+        ("POST", "/apis/g.example"),
+        ("DELETE", "/apis/g.example/v1/watch/widgets?timeoutSeconds=1&resourceVersion=0"),
+    ] {
+        assert_eq!(send(&server, method, path, &[], "").await.code, 200, "{method} {path}");
+    }
+    assert_eq!(get(&server, &format!("{WIDGETS}/a"), "application/json").await.code, 200, "a watch deletes nothing");
+    for path in
+        ["/apis/g.example/v1/nope", "/apis/g.example/v1/namespaces/default/widgets", "/apis/g.example/v2/widgets"]
+    {
+        assert_eq!(send(&server, "GET", path, &[], "").await.shown(), "404 404 page not found", "{path}");
     }
     let mut unversioned = widget(&json!({}));
     unversioned["metadata"].as_object_mut().expect("an object").remove("resourceVersion");

@@ -12,11 +12,22 @@ async fn methods_that_a_path_does_not_have_are_refused() {
     for (method, path, expected) in [
         ("PUT", "/api", NOT_ALLOWED),
         ("POST", "/api/v1", NOT_ALLOWED),
-        ("DELETE", "/apis/apps", NOT_ALLOWED),
         ("PATCH", "/apis/apps/v1", NOT_ALLOWED),
         ("FOO", "/version", NOT_ALLOWED),
         ("PUT", "/apis/none.example", "404 404 page not found"),
-        ("PUT", "/api/v9", "404 404 page not found"),
+        ("PUT", "/api/v9", NO_RESOURCE),
+        ("GET", "/apis/apps/v9/nope", NO_RESOURCE),
+        ("GET", "/apis/none.example/v1/nope", "404 404 page not found"),
+        ("GET", "/openapi/v3/", "404 404 page not found"),
+        ("DELETE", "/api/v1/watch/namespaces/default/configmaps/a", NOT_ALLOWED),
+        ("DELETE", "/api/v1/watch/namespaces/default/configmaps", NOT_ALLOWED),
+        ("HEAD", "/api/v1/watch/configmaps", NOT_ALLOWED),
+        ("POST", "/api/v1/watch/namespaces/default/serviceaccounts/a/token", NO_RESOURCE),
+        ("GET", "/api/v1/watch/namespaces/default/pods/a/log", NO_RESOURCE),
+        ("POST", "/apis/authorization.k8s.io/v1/watch/subjectaccessreviews", NOT_ALLOWED),
+        ("GET", "/api/v1/namespaces/default/status/x", NO_RESOURCE),
+        ("GET", "/api/v1/nodes/..", "400 BadRequest Name parameter invalid: \"..\": may not be '..'"),
+        ("DELETE", "/api/v1/nodes/.", "400 BadRequest Name parameter invalid: \".\": may not be '.'"),
         ("GET", "/api/v1/namespaces/default/namespaces", NO_RESOURCE),
         ("GET", "/api/v1/namespaces/default/nodes", NO_RESOURCE),
         ("GET", "/api/v1/watch/nope", NO_RESOURCE),
@@ -38,6 +49,17 @@ async fn methods_that_a_path_does_not_have_are_refused() {
         unnamed,
         "400 BadRequest the name of the object (a based on URL) was undeterminable: name must be provided"
     );
+}
+
+/// Upstream registers these handlers without a method.
+#[tokio::test]
+async fn documents_outside_of_the_router_are_served_to_every_method() {
+    let server = with_config_maps().await;
+    for path in ["/", "/apis", "/apis/", "/apis/apps", "/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"] {
+        for method in ["HEAD", "POST", "OPTIONS"] {
+            assert_eq!(send(&server, method, path, &[], "").await.code, 200, "{method} {path}");
+        }
+    }
 }
 
 #[tokio::test]
