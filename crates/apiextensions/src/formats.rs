@@ -1,10 +1,14 @@
 //! The string formats that upstream checks in custom resources. Formats not listed are not checked.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod email;
+mod network;
+
+use std::net::Ipv6Addr;
+use std::sync::LazyLock;
 
 use apimachinery::names;
 use apimachinery::schema::Type;
-use base64::Engine;
+use regex::Regex;
 use serde_json::Value;
 
 use crate::structural;
@@ -83,26 +87,26 @@ fn collect_unknown<'s>(schema: &'s Value, unknown: &mut Vec<&'s str>) {
     properties.into_iter().flatten().for_each(|(_, schema)| collect_unknown(schema, unknown));
 }
 
-/// Whether the text has the format; unknown formats accept everything.
+/// Whether the text has the format; unknown formats accept everything. Dashes in the name do not count.
 pub fn matches(format: &str, text: &str) -> bool {
-    match format {
-        "k8s-short-name" => names::is_dns1123_label(text).is_empty(),
-        "k8s-long-name" => names::is_dns1123_subdomain(text).is_empty(),
-        "date-time" => is_date_time(text),
+    match &*format.replace('-', "") {
+        "k8sshortname" => names::is_dns1123_label(text).is_empty(),
+        "k8slongname" => names::is_dns1123_subdomain(text).is_empty(),
+        "datetime" => is_date_time(text),
         "date" => is_date(text),
         "duration" => is_duration(text),
-        "byte" => base64::engine::general_purpose::STANDARD.decode(text).is_ok(),
-        "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
+        "byte" => is_base64(text),
+        "ipv4" => network::is_ipv4(text),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => is_cidr(text),
-        "mac" => is_mac(text),
+        "cidr" => network::is_cidr(text),
+        "mac" => network::is_mac(text),
         "uuid" => is_uuid(text, None),
         "uuid3" => is_uuid(text, Some(b'3')),
         "uuid4" => is_uuid(text, Some(b'4')),
         "uuid5" => is_uuid(text, Some(b'5')),
-        "hostname" => is_hostname(text),
-        "uri" => is_uri(text),
-        "email" => is_email(text),
+        "hostname" => network::is_hostname(text),
+        "uri" => cel::is_request_uri(text),
+        "email" => email::is_email(text),
         "bsonobjectid" => text.len() == 24 && is_hex(text),
         "hexcolor" => is_hex_color(text),
         "rgbcolor" => is_rgb_color(text),
@@ -119,6 +123,11 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
+/// What Go's `\s` matches.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}')
+}
+
 fn digits(text: &str, length: usize, range: std::ops::RangeInclusive<u32>) -> bool {
     text.len() == length
         && text.bytes().all(|b| b.is_ascii_digit())
@@ -129,126 +138,68 @@ fn is_date(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok()
 }
 
-/// RFC 3339 with an offset, upper or lower case.
+/// A date, `T`, a time and an offset, in any case. Upstream bounds no offset, takes any character before the fraction, and
+/// ignores what follows another `T`.
 fn is_date_time(text: &str) -> bool {
-    let Some((date, time)) = text.split_once(['T', 't']) else { return false };
-    let Some(offset_at) = time.find(['Z', 'z', '+', '-']) else { return false };
-    let (clock, offset) = time.split_at(offset_at);
-    is_date(date) && is_clock(clock) && is_offset(offset)
+    let lower = text.to_lowercase();
+    let mut parts = lower.split('t');
+    let (Some(date), Some(time)) = (parts.next(), parts.next()) else { return false };
+    is_date(date) && TIME.is_match(time)
 }
 
-fn is_clock(text: &str) -> bool {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let parts: Vec<&str> = whole.split(':').collect();
-    let [hour, minute, second] = parts.as_slice() else { return false };
-    digits(hour, 2, 0..=23)
-        && digits(minute, 2, 0..=59)
-        && digits(second, 2, 0..=59)
-        && !fraction.is_empty()
-        && fraction.bytes().all(|b| b.is_ascii_digit())
+static TIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})$"));
+
+/// Panics for an invalid pattern, which a test of the format finds.
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the patterns of this crate are valid")
 }
 
-fn is_offset(text: &str) -> bool {
-    if text.eq_ignore_ascii_case("z") {
-        return true;
-    }
-    let Some((hour, minute)) = text[1..].split_once(':') else { return false };
-    digits(hour, 2, 0..=23) && digits(minute, 2, 0..=59)
-}
+static AMOUNT: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]+)[\t\n\f\r ]*([A-Za-zµ]+)"));
 
-/// Go durations (`1h30m`), and amounts of words (`3 days`) as go-openapi takes them.
+/// Durations of Go (`1h30m`), or texts with an amount of time (`3 days`): upstream ignores everything else in them.
 fn is_duration(text: &str) -> bool {
-    const UNITS: [&str; 20] = [
-        "ns", "us", "µs", "μs", "ms", "s", "m", "h", "d", "w", "nano", "micro", "milli", "second", "minute", "min",
-        "hour", "hr", "day", "week",
-    ];
-    let mut rest = text.trim_start_matches(['-', '+']);
-    if rest == "0" {
+    const UNITS: [&str; 12] = ["ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk", "μs"];
+    const PREFIXES: [&str; 8] = ["nano", "micro", "milli", "sec", "min", "hour", "day", "week"];
+    if text.parse::<apimachinery::duration::Duration>().is_ok() {
         return true;
     }
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let number = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').len();
-        let after = rest[number..].trim_start();
-        let unit = after.len() - after.trim_start_matches(char::is_alphabetic).len();
-        let name = &after[..unit];
-        let known = UNITS.contains(&name) || name.strip_suffix('s').is_some_and(|name| UNITS[10..].contains(&name));
-        if number == 0 || rest[..number].parse::<f64>().is_err() || !known {
+    let mut is_known = false;
+    for amount in AMOUNT.captures_iter(text) {
+        if amount[1].parse::<i64>().is_err() {
             return false;
         }
-        rest = after[unit..].trim_start();
-        parts += 1;
+        let unit = amount[2].to_lowercase();
+        is_known |= UNITS.contains(&unit.as_str()) || PREFIXES.iter().any(|prefix| unit.starts_with(prefix));
     }
-    parts > 0
+    is_known
 }
 
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let limit = match (address.parse::<Ipv4Addr>(), address.parse::<Ipv6Addr>()) {
-        (Ok(_), _) => 32,
-        (_, Ok(_)) => 128,
-        _ => return false,
-    };
-    bits.len() <= 3 && digits(bits, bits.len(), 0..=limit) && (bits == "0" || !bits.starts_with('0'))
+/// Padded, and not empty. Surplus bits of the last character do not count.
+fn is_base64(text: &str) -> bool {
+    let data = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    let is_data = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
+    !data.is_empty() && text.len().is_multiple_of(4) && data.bytes().all(is_data)
 }
 
-fn is_mac(text: &str) -> bool {
-    let grouped = |separator: char, width: usize, counts: &[usize]| {
-        let parts: Vec<&str> = text.split(separator).collect();
-        counts.contains(&parts.len()) && parts.iter().all(|part| part.len() == width && is_hex(part))
-    };
-    grouped(':', 2, &[6, 8, 20]) || grouped('-', 2, &[6, 8, 20]) || grouped('.', 4, &[3, 4, 10])
-}
-
+/// Groups of hexadecimal digits, each hyphen between them is optional.
 fn is_uuid(text: &str, version: Option<u8>) -> bool {
-    let compact: Vec<u8> = match text.len() {
-        36 if [8, 13, 18, 23].iter().all(|at| text.as_bytes()[*at] == b'-') => {
-            text.bytes().filter(|b| *b != b'-').collect()
+    let mut compact = String::with_capacity(32);
+    let mut rest = text;
+    for (index, length) in [8, 4, 4, 4, 12].into_iter().enumerate() {
+        if index > 0 {
+            rest = rest.strip_prefix('-').unwrap_or(rest);
         }
-        32 => text.bytes().collect(),
-        _ => return false,
-    };
-    compact.len() == 32
-        && compact.iter().all(u8::is_ascii_hexdigit)
+        let Some((group, after)) = rest.split_at_checked(length).filter(|(group, _)| is_hex(group)) else {
+            return false;
+        };
+        compact.push_str(group);
+        rest = after;
+    }
+    let compact = compact.as_bytes();
+    rest.is_empty()
         && version.is_none_or(|version| compact[12] == version)
         && (!matches!(version, Some(b'4' | b'5')) || b"89abAB".contains(&compact[16]))
-}
-
-fn is_hostname(text: &str) -> bool {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    !text.is_empty()
-        && text.len() <= 255
-        && text.split('.').all(|label| {
-            (1..=63).contains(&label.len())
-                && !label.starts_with('-')
-                && !label.ends_with('-')
-                && label.chars().all(|c| c.is_alphanumeric() || c == '-' || c == '_')
-        })
-}
-
-/// A request URI: an absolute path, or a scheme followed by something.
-fn is_uri(text: &str) -> bool {
-    if text.bytes().any(|b| b <= b' ' || b == 0x7f) {
-        return false;
-    }
-    if text.starts_with('/') {
-        return true;
-    }
-    text.split_once(':').is_some_and(|(scheme, rest)| {
-        !rest.is_empty()
-            && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
-    })
-}
-
-fn is_email(text: &str) -> bool {
-    let address = match (text.rfind('<'), text.ends_with('>')) {
-        (Some(open), true) => &text[open + 1..text.len() - 1],
-        _ => text,
-    };
-    address.rsplit_once('@').is_some_and(|(local, domain)| {
-        !local.is_empty() && !local.contains([' ', '@']) && !domain.is_empty() && !domain.contains([' ', '@'])
-    })
 }
 
 fn is_hex_color(text: &str) -> bool {
@@ -258,24 +209,34 @@ fn is_hex_color(text: &str) -> bool {
 
 fn is_rgb_color(text: &str) -> bool {
     let Some(inner) = text.strip_prefix("rgb(").and_then(|inner| inner.strip_suffix(')')) else { return false };
-    let parts: Vec<&str> = inner.split(',').map(str::trim).collect();
-    parts.len() == 3 && parts.iter().all(|part| (1..=3).contains(&part.len()) && digits(part, part.len(), 0..=255))
+    let parts: Vec<&str> = inner.split(',').map(|part| part.trim_matches(is_space)).collect();
+    let is_plain = |part: &str| part == "0" || !part.starts_with('0');
+    let is_color = |part: &&str| (1..=3).contains(&part.len()) && is_plain(part) && digits(part, part.len(), 0..=255);
+    parts.len() == 3 && parts.iter().all(is_color)
 }
 
+/// A number of a known issuer with the right check digit; upstream ignores everything but digits.
 fn is_credit_card(text: &str) -> bool {
-    let digits: Vec<u32> = text.chars().filter(|c| !matches!(c, ' ' | '-')).map_while(|c| c.to_digit(10)).collect();
-    let all_read = text.chars().all(|c| c.is_ascii_digit() || matches!(c, ' ' | '-'));
-    let sum: u32 = digits
-        .iter()
+    let number: String = text.chars().filter(char::is_ascii_digit).collect();
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| number.starts_with(prefix));
+    let is_issued = match number.len() {
+        13 => begins(&["4"]),
+        14 => begins(&["300", "301", "302", "303", "304", "305", "36", "38"]),
+        15 => begins(&["34", "37", "2131", "1800"]),
+        16 => begins(&["4", "51", "52", "53", "54", "55", "6011", "65", "35"]),
+        _ => false,
+    };
+    let sum: u32 = number
+        .bytes()
         .rev()
         .enumerate()
-        .map(|(position, digit)| match (position % 2, digit * 2) {
-            (0, _) => *digit,
-            (_, doubled) if doubled > 9 => doubled - 9,
-            (_, doubled) => doubled,
+        .map(|(position, digit)| match (position % 2, u32::from(digit - b'0')) {
+            (0, digit) => digit,
+            (_, digit) if digit > 4 => digit * 2 - 9,
+            (_, digit) => digit * 2,
         })
         .sum();
-    all_read && (13..=16).contains(&digits.len()) && sum.is_multiple_of(10)
+    is_issued && sum.is_multiple_of(10)
 }
 
 fn is_ssn(text: &str) -> bool {
@@ -284,31 +245,120 @@ fn is_ssn(text: &str) -> bool {
     digits(area, 3, 0..=999) && digits(group, 2, 0..=99) && digits(serial, 4, 0..=9999)
 }
 
+/// The characters of a book number, without what separates them.
+fn book_number(text: &str) -> String {
+    text.chars().filter(|c| *c != '-' && !is_space(*c)).collect()
+}
+
 fn is_isbn10(text: &str) -> bool {
-    let compact: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
-    if compact.len() != 10 {
-        return false;
-    }
+    let compact = book_number(text);
     let values: Option<Vec<u32>> = compact
         .chars()
         .enumerate()
-        .map(|(position, c)| if position == 9 && matches!(c, 'X' | 'x') { Some(10) } else { c.to_digit(10) })
+        .map(|(position, c)| if position == 9 && c == 'X' { Some(10) } else { c.to_digit(10) })
         .collect();
-    values.is_some_and(|values| values.iter().zip(1u32..).map(|(value, place)| value * place).sum::<u32>() % 11 == 0)
+    let sum = |values: &[u32]| values.iter().zip(1u32..).map(|(value, place)| value * place).sum::<u32>();
+    values.is_some_and(|values| values.len() == 10 && sum(&values).is_multiple_of(11))
 }
 
 fn is_isbn13(text: &str) -> bool {
-    let compact: String = text.chars().filter(|c| !matches!(c, ' ' | '-')).collect();
-    let values: Option<Vec<u32>> = compact.chars().map(|c| c.to_digit(10)).collect();
+    let values: Option<Vec<u32>> = book_number(text).chars().map(|c| c.to_digit(10)).collect();
     values.is_some_and(|values| {
         let weighted = values.iter().zip([1, 3].into_iter().cycle()).map(|(value, weight): (&u32, u32)| value * weight);
-        values.len() == 13 && weighted.sum::<u32>() % 10 == 0
+        values.len() == 13 && weighted.sum::<u32>().is_multiple_of(10)
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::matches;
+
+    /// Each is the verdict of apiextensions-apiserver 1.36.
+    #[test]
+    fn details_are_upstreams() {
+        for (format, good, bad) in [
+            (
+                "date-time",
+                &["2020-01-01t00:00:00z", "2020-01-01T00:00:00,5Z", "2020-01-01T00:00:00+25:00"][..],
+                &[
+                    "2020-01-01T24:00:00Z",
+                    "2020-02-30T00:00:00Z",
+                    "2020-01-01T00:00:60Z",
+                    "2020-01-01T00:00:00",
+                    "2020-01-01 00:00:00Z",
+                ][..],
+            ),
+            (
+                "duration",
+                &["1H", "1m1", "1e3s", " 2 weeks!", "5 milliseconds", "-1h"],
+                &["1", "h", "3 fortnights", "PT"],
+            ),
+            ("byte", &["YQ==", "YWI=", "YWJj", "YQT="], &["", "YQ=", "YQ", "Y Q==", "YW-_", "YQ==\n"]),
+            ("ipv4", &["1.2.3.4", "01.2.3.4", "::ffff:1.2.3.4"], &["1.2.3", "256.1.1.1", "::1", "1.2.3.4 "]),
+            (
+                "cidr",
+                &["1.2.3.4/024", "01.2.3.4/8", "::/0", "::1.2.3.4/96"],
+                &["1.2.3.4/33", "1.2.3.4/+1", "::1%e/64", "/1"],
+            ),
+            (
+                "uuid",
+                &["6a2f41a3-c54c5ce8b2d2-0324e1c32e22", "6A2F41A3C54CFCE832D20324E1C32E22"],
+                &["{6a2f41a3-c54c-fce8-32d2-0324e1c32e22}", "6a2f41a3--c54cfce832d20324e1c32e22"],
+            ),
+            (
+                "hostname",
+                &["a.bb", "a-b", "a-", "$", "é.com", "x--y.com", "1.com"],
+                &["a.b", "a--b", "a-b-c", "a_b.com", "com.11", "a.bb.", "", "x.a-b"],
+            ),
+            (
+                "uri",
+                &["http:", "*", "a:b", "/a", "//a", "http://a:80", "http://u:p@h", "http://[::1%25e]:1", "x://a:b:1"],
+                &[
+                    "http://a:b",
+                    "http://[::1",
+                    "http://a:-1",
+                    "http://[1.2.3.4]",
+                    "http://a b",
+                    "http://u s@h",
+                    "http://a:1:2",
+                    "a",
+                ],
+            ),
+            (
+                "email",
+                &[
+                    "a@b",
+                    "\"a b\"@c.d",
+                    "A. Name <a@b.c>",
+                    "a@b.c (x (y))",
+                    "a@[1.2.3.4]",
+                    "a@[IPv6:::1]",
+                    "é@é",
+                    "g: a@b;",
+                    "a@-b",
+                ],
+                &[
+                    "a.@b",
+                    "a@b..c",
+                    "(c)a@b.c",
+                    "a@[1.2.3]",
+                    "a@b, c@d",
+                    "\"\"@a",
+                    "a@b (",
+                    "<a@b",
+                    "a b@c",
+                    "g: a@b, c@d;",
+                    "g:;",
+                ],
+            ),
+            ("creditcard", &["4)111 1111 .1111{ 1111", "378282246310005"], &["4111111111111112", "0000000000000000"]),
+            ("isbn", &["978 0 306 40615\t7", "0306406152"], &["043942089x", "9780306406158"]),
+            ("rgbcolor", &["rgb( 1 ,\t2, 3 )"], &["rgb(01,2,3)", "rgb(1,2)", "rgb (1,2,3)"]),
+        ] {
+            good.iter().for_each(|text| assert!(matches(format, text), "{format} should take {text:?}"));
+            bad.iter().for_each(|text| assert!(!matches(format, text), "{format} should refuse {text:?}"));
+        }
+    }
 
     #[test]
     fn formats_accept_and_reject() {
@@ -342,5 +392,6 @@ mod tests {
             assert!(!matches(format, bad), "{format} should refuse {bad:?}");
         }
         assert!(matches("made-up", "anything"));
+        assert!(!matches("datetime", "2024-01-01") && !matches("ip-v4", "1"), "dashes do not count");
     }
 }

@@ -44,6 +44,7 @@ mod times;
 pub mod types;
 mod unify;
 mod url;
+pub use url::is_request_uri;
 pub mod value;
 
 pub use budget::EvalError;

@@ -57,6 +57,11 @@ impl Url {
     }
 }
 
+/// Whether Go's `url.ParseRequestURI` accepts the text.
+pub fn is_request_uri(text: &str) -> bool {
+    !text.is_empty() && !text.bytes().any(|byte| byte.is_ascii_control()) && parts(text, true).is_some()
+}
+
 /// `strict` texts have a host only after a scheme.
 fn parts(text: &str, strict: bool) -> Option<Url> {
     let part = str::to_owned;
@@ -86,16 +91,21 @@ fn parts(text: &str, strict: bool) -> Option<Url> {
         }
         _ => ("", rest),
     };
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    let is_valid = host_is_valid(host) && escapes_are_valid(path);
+    let (user, host) = host.rsplit_once('@').unwrap_or(("", host));
+    let is_valid = user_is_valid(user) && host_is_valid(&scheme, host) && escapes_are_valid(path);
     is_valid.then(|| Url { scheme, host: part(host), path: escape_path(path).to_string(), query, ..Url::default() })
 }
 
-fn host_is_valid(host: &str) -> bool {
+fn user_is_valid(user: &str) -> bool {
+    user.chars().all(|c| c.is_ascii_alphanumeric() || "-._:~!$&'()*+,;=%@".contains(c)) && escapes_are_valid(user)
+}
+
+fn host_is_valid(scheme: &str, host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
-            let Some((address, after)) = rest.split_once(']') else { return false };
-            if address.is_empty() {
+            let Some((address, after)) = rest.rsplit_once(']') else { return false };
+            let (ip, zone) = address.split_once("%25").unwrap_or((address, "-"));
+            if zone.is_empty() || ip.parse::<std::net::Ipv6Addr>().is_err() {
                 return false;
             }
             match after {
@@ -106,10 +116,11 @@ fn host_is_valid(host: &str) -> bool {
                 },
             }
         }
-        None => match host.split_once(':') {
-            Some((name, port)) => (name, port),
-            None => (host, ""),
-        },
+        None if host.contains('[') => return false,
+        None => {
+            let parts = if matches!(scheme, "http" | "https") { host.split_once(':') } else { host.rsplit_once(':') };
+            parts.unwrap_or((host, ""))
+        }
     };
     let plain = |c: char| !matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' | '#');
     port.bytes().all(|b| b.is_ascii_digit()) && name.chars().all(plain) && escapes_are_valid(name)
