@@ -103,15 +103,13 @@ pub fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
         .collect()
 }
 
-/// Checks the quantities of a script or a webhook. A fraction of a binary unit is printed in the canonical form, as
-/// upstream's decoding does. The error names the malformed quantity.
+/// Checks the quantities of a script or a webhook and prints them in the canonical form. Admission stores a new binding
+/// with that form, so another one would rewrite the binding after its creation. The error names the malformed quantity.
 pub fn normalize(resources: &mut ResourceList) -> Result<(), String> {
     for (name, quantity) in resources {
         let text = quantity.as_str();
         let amount: Amount = text.parse().map_err(|error| format!("{name}: {text:?}: {error}"))?;
-        if text.contains('.') && text.ends_with('i') {
-            *quantity = Quantity(amount.to_string());
-        }
+        *quantity = Quantity(amount.to_string());
     }
     Ok(())
 }
@@ -198,8 +196,13 @@ mod tests {
             ("1.5Gi", "1536Mi"),
             ("1433.600000Mi", "1503238553600m"),
             ("0.5Ki", "512"),
-            ("1024Mi", "1024Mi"),
-            ("0.50", "0.50"),
+            ("1024Mi", "1Gi"),
+            ("1000Mi", "1000Mi"),
+            ("0.50", "500m"),
+            ("0.1", "100m"),
+            ("2000m", "2"),
+            ("3000", "3k"),
+            ("104857600", "104857600"),
         ] {
             assert_eq!(normal(text).as_deref(), Ok(expected), "{text}");
         }

@@ -1,13 +1,14 @@
-//! Events have upstream's source components, for both kinds of bindings.
+//! Events have upstream's source components, for both kinds of bindings, and the last outcome of an attempt is known at
+//! once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apimachinery::ApiResource;
-use client::ListOptions;
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, ListOptions, Patch, PatchOptions};
 use karmada_api::ApiType as _;
 use karmada_api::policy::v1alpha1::ClusterPropagationPolicy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::plane::{Plane, policies};
 
@@ -52,4 +53,55 @@ async fn both_kinds_of_bindings() {
         "ResourceBinding SyncWorkSucceed: binding-controller",
     ];
     assert_eq!(sources.into_iter().collect::<Vec<_>>(), expected);
+}
+
+/// The repeated event counts again as the last one, although counts are written every half a minute.
+#[tokio::test(start_paused = true)]
+async fn a_recovery_is_known_at_once() {
+    let plane = Plane::start().await;
+    let client = plane.client();
+    let create = async |resource: &ApiResource, spec: Value| {
+        let object = json!({"apiVersion": resource.api_version(), "kind": resource.kind,
+            "metadata": {"name": "a", "namespace": "default"}, "spec": spec});
+        client.create(resource, &object).await.expect("an object");
+    };
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let selectors = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a"}]);
+    let overrides = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "OverridePolicy", "overridepolicies");
+    let rules =
+        |path: &str| json!([{"overriders": {"plaintext": [{"path": path, "operator": "add", "value": {"a": "b"}}]}}]);
+    client
+        .create(
+            &config_maps,
+            &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}),
+        )
+        .await
+        .expect("a ConfigMap");
+    create(&policies(), json!({"resourceSelectors": selectors, "placement": {}})).await;
+    create(&overrides, json!({"resourceSelectors": selectors, "overrideRules": rules("/data")})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    for (path, expected) in [
+        ("data", "SyncWorkFailed"),
+        ("/data", "SyncWorkSucceed"),
+        ("data", "SyncWorkFailed"),
+        ("/data", "SyncWorkSucceed"),
+    ] {
+        let patch = Patch::Merge(json!({"spec": {"overrideRules": rules(path)}}));
+        let key = ObjectKey::namespaced("default", "a");
+        client.patch(&overrides, &key, &patch, &PatchOptions::default()).await.expect("an override");
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(last_sync(client).await, expected);
+    }
+}
+
+/// The reason of the newest event about the ConfigMap's Works.
+async fn last_sync(client: &Client) -> String {
+    let resource = ApiResource::namespaced("", "v1", "Event", "events");
+    let events = client.list(&resource, Some("default"), &ListOptions::default()).await.expect("events");
+    let events = events.items.iter().map(|event| event.to_value().expect("JSON"));
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let about = events.filter(|event| {
+        event["involvedObject"]["kind"] == "ConfigMap" && text(&event["reason"]).starts_with("SyncWork")
+    });
+    about.map(|event| (text(&event["lastTimestamp"]), text(&event["reason"]))).max().expect("an event").1
 }

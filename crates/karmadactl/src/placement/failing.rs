@@ -50,6 +50,20 @@ pub fn failing(events: &[Value]) -> Option<Failing> {
     })
 }
 
+/// Whether the attempt of a failure has succeeded since, as in another of the `events`. Failures in one of several
+/// clusters are not overcome by a success in another.
+pub fn is_overcome(failure: &Value, events: &[Value]) -> bool {
+    let reason = |event: &Value| text(&event["reason"]);
+    let of_failure = reason(failure);
+    if of_failure != "ScheduleBindingFailed" && outcome(&of_failure).is_none() {
+        return false;
+    }
+    let Some(stem) = of_failure.strip_suffix("Failed") else { return false };
+    events
+        .iter()
+        .any(|event| reason(event).strip_suffix("Succeed").is_some_and(|it| it == stem) && last(event) >= last(failure))
+}
+
 fn last(event: &Value) -> &str {
     event["lastTimestamp"].as_str().unwrap_or_default()
 }
@@ -78,6 +92,16 @@ mod tests {
         let again =
             [event("GetReplicasFailed", 1, 9), event("GetReplicasFailed", 6, 8), event("GetReplicasSucceed", 0, 3)];
         check(&again, Some(("GetReplicasFailed 9", "06")));
+        for (later, expected) in [
+            (event("SyncWorkSucceed", 0, 9), true),
+            (event("SyncWorkSucceed", 0, 8), false),
+            (event("GetReplicasSucceed", 0, 9), false),
+        ] {
+            assert_eq!(is_overcome(&event("SyncWorkFailed", 1, 9), &[later]), expected);
+        }
+        let scheduled = [event("ScheduleBindingSucceed", 2, 2)];
+        assert!(is_overcome(&event("ScheduleBindingFailed", 1, 2), &scheduled));
+        assert!(!is_overcome(&event("SyncFailed", 1, 2), &[event("SyncSucceed", 3, 3)]), "in another cluster");
         let several = [event("AggregateStatusFailed", 1, 9), event("SyncWorkFailed", 2, 4)];
         check(&several, Some(("SyncWorkFailed 4", "02")));
     }

@@ -321,11 +321,11 @@ pub async fn events(client: &Client, workload: &ObjectReference) -> Vec<Value> {
     found.items.iter().filter_map(|event| event.to_value().ok()).filter(is_about).collect()
 }
 
-/// The newest warnings.
+/// The newest warnings, without those that a success has followed.
 pub fn warnings(events: &[Value]) -> Vec<String> {
     let mut shown: Vec<(String, String)> = events
         .iter()
-        .filter(|event| event["type"] == "Warning")
+        .filter(|event| event["type"] == "Warning" && !failing::is_overcome(event, events))
         .map(|event| {
             (text(&event["lastTimestamp"]), format!("{}: {}", text(&event["reason"]), text(&event["message"])))
         })

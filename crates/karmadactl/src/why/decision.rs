@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType, StaticClusterWeight};
 use karmada_api::scope::Binding;
+use propagation::cluster::matches;
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
@@ -72,8 +74,8 @@ pub fn value(row: &Row, evidence: &BTreeMap<String, Evidence>) -> Value {
     value
 }
 
-/// How the placement divides replicas.
-pub fn division(placement: &Placement) -> String {
+/// How the placement divides replicas over the `assigned` clusters.
+pub fn division(placement: &Placement, assigned: &[&Cluster]) -> String {
     let strategy = placement.replica_scheduling.clone().unwrap_or_default();
     let is_divided = strategy.replica_scheduling_type == Some(ReplicaSchedulingType::Divided);
     let Some(preference) = strategy.replica_division_preference.filter(|_| is_divided) else {
@@ -94,13 +96,18 @@ pub fn division(placement: &Placement) -> String {
             "divided evenly (Divided, Weighted)".to_owned()
         }
         ReplicaDivisionPreference::Weighted => {
-            let one = |it: &karmada_api::policy::v1alpha1::StaticClusterWeight| {
+            let one = |it: &StaticClusterWeight| {
                 let names = &it.target_cluster.cluster_names;
                 let names = if names.is_empty() { "those it selects".to_owned() } else { names.join("+") };
                 format!("{names}={}", it.weight)
             };
-            let list: Vec<String> = weights.static_weight_list.iter().map(one).collect();
-            format!("divided by the weights {} (Divided, Weighted)", list.join(", "))
+            let list = weights.static_weight_list.iter().map(one).collect::<Vec<String>>().join(", ");
+            let applies =
+                |it: &StaticClusterWeight| assigned.iter().any(|cluster| matches(&it.target_cluster, cluster));
+            if assigned.is_empty() || weights.static_weight_list.iter().any(applies) {
+                return format!("divided by the weights {list} (Divided, Weighted)");
+            }
+            format!("divided evenly, for none of these clusters has a weight: {list} (Divided, Weighted)")
         }
     }
 }
@@ -116,4 +123,31 @@ pub fn affinity(binding: &Binding, placement: &Placement) -> Option<String> {
         Some(index) => format!("{name}, number {} of {}: {}", index + 1, all.len(), all.join(", ")),
         None => format!("none of {} yet: {}", all.len(), all.join(", ")),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_of_other_clusters_divide_nothing() {
+        let weight = |cluster: &str| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": 2});
+        let division = |weights: Value, assigned: &[&str]| {
+            let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+                "replicaDivisionPreference": "Weighted", "weightPreference": {"staticWeightList": weights}}});
+            let placement: Placement = serde_json::from_value(placement).expect("a placement");
+            let of =
+                |name: &&str| serde_json::from_value(json!({"metadata": {"name": name}, "spec": {}})).expect("one");
+            let clusters: Vec<Cluster> = assigned.iter().map(of).collect();
+            division(&placement, &clusters.iter().collect::<Vec<_>>())
+        };
+        for (weights, assigned, expected) in [
+            (json!([weight("m3")]), &["m1", "m2"][..], "evenly, for none of these clusters has a weight: m3=2"),
+            (json!([weight("m3"), weight("m1")]), &["m1"][..], "by the weights m3=2, m1=2"),
+            (json!([weight("m3")]), &[][..], "by the weights m3=2"),
+            (json!([]), &["m1"][..], "evenly"),
+        ] {
+            assert_eq!(division(weights, assigned), format!("divided {expected} (Divided, Weighted)"));
+        }
+    }
 }

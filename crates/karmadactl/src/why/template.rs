@@ -1,5 +1,6 @@
 //! The page of a template and its binding.
 
+use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::labels;
 use karmada_api::names;
 use karmada_api::scope::Binding;
@@ -64,7 +65,7 @@ pub fn page(facts: &Facts) -> Page {
     of_policies(&mut page, live, &selection);
     page.lines("Binding", vec![name_of(binding)]);
     page.fact("binding", of_binding(binding));
-    of_scheduling(&mut page, binding, &scheduling, report.as_ref());
+    of_scheduling(&mut page, live, binding, &scheduling, report.as_ref());
     of_clusters(&mut page, binding, &rows, report.as_ref());
     of_overrides(&mut page, live, binding);
     of_works(&mut page, live);
@@ -154,7 +155,7 @@ fn next(
     steps
 }
 
-fn is_paused(cluster: &karmada_api::cluster::v1alpha1::Cluster, binding: &Binding) -> bool {
+fn is_paused(cluster: &Cluster, binding: &Binding) -> bool {
     let since = brake::paused_since(cluster);
     let has_it = targets(binding).contains_key(cluster.metadata.name.as_str());
     has_it && since.is_some_and(|since| !brake::is_released(cluster, since))
@@ -169,12 +170,16 @@ fn of_policies(page: &mut Page, live: &Live, selection: &Selection<'_>) {
     page.fact("policies", policy_rows.iter().map(policies::PolicyRow::to_value).collect::<Vec<_>>());
 }
 
-fn of_scheduling(page: &mut Page, binding: &Binding, scheduling: &Scheduling, report: Option<&Report>) {
+fn of_scheduling(page: &mut Page, live: &Live, binding: &Binding, scheduling: &Scheduling, report: Option<&Report>) {
     page.lines("Conditions", waits::conditions_of(binding));
     page.lines("Assigned", vec![places(&binding.spec.clusters)]);
     if let Some(placement) = &binding.spec.placement {
         if binding.is_workload() {
-            page.lines("Replicas", vec![format!("{}, {}", binding.spec.replicas, decision::division(placement))]);
+            let is_assigned =
+                |it: &&Cluster| binding.spec.clusters.iter().any(|target| target.name == it.metadata.name);
+            let assigned: Vec<&Cluster> = live.clusters.iter().map(|it| &**it).filter(is_assigned).collect();
+            let division = decision::division(placement, &assigned);
+            page.lines("Replicas", vec![format!("{}, {division}", binding.spec.replicas)]);
         }
         page.lines("Affinity", decision::affinity(binding, placement).into_iter().collect());
     }
