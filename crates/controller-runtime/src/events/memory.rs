@@ -3,7 +3,7 @@
 //! Contents are remembered by their hashes: 64 bits under a key of this process. Of 4,096 remembered events a new one
 //! is taken for a repeat once in 10^15 times.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -47,6 +47,7 @@ pub(super) struct Correlated {
     pub event: EventDraft,
     pub digest: Digest,
     is_combined: bool,
+    is_turn: bool,
 }
 
 /// The messages of similar events, by their hashes.
@@ -64,6 +65,10 @@ pub(super) struct Memory {
     similar: HashMap<Digest, Similar>,
     /// In the order of their first events.
     similar_order: VecDeque<Digest>,
+    /// The attempts that failed last: hashes of an object, a component and a reason without its outcome.
+    failing: HashSet<u64>,
+    /// Repeats that reverse the last outcome of their attempt.
+    turns: Vec<Digest>,
     tokens: HashMap<Source, (f64, Instant)>,
     /// So many buckets are worth looking for full ones.
     sweep_at: usize,
@@ -74,8 +79,27 @@ impl Memory {
         Digest(self.hasher.hash_one(content(event)))
     }
 
+    /// Whether the event is the success after a failure of the same attempt, or the failure after a success.
+    fn is_turn(&mut self, event: &EventDraft) -> bool {
+        let attempt = |stem: &str| self.hasher.hash_one((event.text(EventPart::Uid), &*event.component, stem));
+        if let Some(stem) = event.reason.strip_suffix("Succeed") {
+            if self.failing.is_empty() {
+                return false;
+            }
+            let attempt = attempt(stem);
+            return self.failing.remove(&attempt);
+        }
+        let Some(attempt) = event.reason.strip_suffix("Failed").map(attempt) else { return false };
+        // Of objects that fail until their deletion; without them a count is written later.
+        if self.failing.len() >= REMEMBERED {
+            self.failing.clear();
+        }
+        self.failing.insert(attempt)
+    }
+
     /// Combines an event with similar ones if there are many.
     pub fn correlate(&mut self, event: EventDraft) -> Correlated {
+        let is_turn = self.is_turn(&event);
         let combining = Digest(self.hasher.hash_one(subject(&event)));
         let message = self.hasher.hash_one(event.text(EventPart::Message));
         if !self.similar.contains_key(&combining) {
@@ -95,9 +119,9 @@ impl Memory {
         if is_known || similar.messages.len() + 1 < SIMILAR {
             similar.messages.extend((!is_known).then_some(message));
             let digest = self.digest(&event);
-            return Correlated { event, digest, is_combined: false };
+            return Correlated { event, digest, is_combined: false, is_turn };
         }
-        Correlated { event: combined(&event), digest: combining, is_combined: true }
+        Correlated { event: combined(&event), digest: combining, is_combined: true, is_turn }
     }
 
     pub fn source(&self, event: &EventDraft) -> Source {
@@ -106,7 +130,7 @@ impl Memory {
 
     /// Whether the event is a repeat, which is then counted.
     pub fn repeat(&mut self, correlated: &Correlated) -> bool {
-        let Correlated { event, digest, is_combined } = correlated;
+        let Correlated { event, digest, is_combined, is_turn } = correlated;
         let Some(seen) = self.seen.get_mut(digest) else { return false };
         seen.count += 1;
         seen.last = event.at;
@@ -114,6 +138,7 @@ impl Memory {
         if *is_combined {
             seen.message = Some(event.text(EventPart::Message).to_owned());
         }
+        self.turns.extend(is_turn.then_some(*digest));
         true
     }
 
@@ -130,6 +155,17 @@ impl Memory {
     /// Events that were repeated since the last call.
     pub fn unwritten(&mut self) -> impl Iterator<Item = &Seen> {
         self.seen.values_mut().filter_map(|seen| std::mem::take(&mut seen.unwritten).then_some(&*seen))
+    }
+
+    /// Those of the unwritten events whose outcome readers expect to be the last one.
+    pub fn turned(&mut self) -> Vec<&Seen> {
+        for digest in &self.turns {
+            if let Some(seen) = self.seen.get_mut(digest) {
+                seen.unwritten = false;
+            }
+        }
+        let turned: HashSet<Digest> = self.turns.drain(..).collect();
+        turned.iter().filter_map(|digest| self.seen.get(digest)).collect()
     }
 
     /// Takes a token of the object's bucket.
@@ -197,6 +233,42 @@ mod tests {
         assert_eq!(allowed, 25);
         tokio::time::advance(Duration::from_secs(301)).await;
         assert!(memory.allow(source, Instant::now()) && !memory.allow(source, Instant::now()));
+    }
+
+    #[test]
+    fn a_repeat_that_reverses_the_outcome_is_urgent() {
+        let mut memory = Memory::default();
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let mut urgent = |reason: &'static str, uid: &str, component: &str| {
+            let involved = Involved { uid: uid.into(), ..involved() };
+            let event = memory.correlate(event(&involved, EventType::Normal, reason, "m", component));
+            if !memory.repeat(&event) {
+                memory.remember(event.digest, at, ObjectKey::cluster("n.1"));
+            }
+            let (turned, unwritten) = (memory.turned().len(), memory.unwritten().count());
+            assert!(turned == 0 || unwritten == 0, "it is written once");
+            turned == 1
+        };
+        for (reason, expected) in [
+            ("SyncWorkSucceed", false),
+            ("SyncWorkFailed", false),
+            ("SyncWorkFailed", false),
+            ("SyncWorkSucceed", true),
+            ("SyncWorkSucceed", false),
+            ("SyncWorkFailed", true),
+            ("GetReplicasSucceed", false),
+            ("GetReplicasSucceed", false),
+            ("Evicted", false),
+            ("Evicted", false),
+        ] {
+            assert_eq!(urgent(reason, "u", "c"), expected, "{reason}");
+        }
+        for (uid, component) in [("v", "c"), ("u", "d")] {
+            assert!(
+                !urgent("SyncWorkSucceed", uid, component) && !urgent("SyncWorkSucceed", uid, component),
+                "of others"
+            );
+        }
     }
 
     #[test]
@@ -268,7 +340,7 @@ mod tests {
         for (n, digest) in digests.iter().enumerate() {
             memory.remember(*digest, at, ObjectKey::cluster(format!("e{n}")));
         }
-        let event = |n: usize| Correlated { event: simple(""), digest: digests[n], is_combined: false };
+        let event = |n: usize| Correlated { event: simple(""), digest: digests[n], is_combined: false, is_turn: false };
         assert!(!memory.repeat(&event(0)) && memory.repeat(&event(1)));
         assert_eq!((memory.seen.len(), memory.order.len()), (REMEMBERED, REMEMBERED));
     }

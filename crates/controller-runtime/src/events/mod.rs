@@ -21,7 +21,7 @@ use transport::{EventDraft, EventPart, NewEvent, NewObject};
 use world::World;
 
 use self::content::{cut, home};
-use self::memory::{Correlated, Digest, Memory};
+use self::memory::{Correlated, Digest, Memory, Seen};
 
 /// Events that wait to be written: a burst of a thousand templates with some ten events each, 4 MiB.
 const PENDING: usize = 10_000;
@@ -32,7 +32,8 @@ const GATHER: Duration = Duration::from_millis(500);
 /// Written at once at most: those of some ten objects. A flood is written over minutes, 100 a second.
 const BATCH: usize = 50;
 
-/// Repeats are counted in memory and written this often.
+/// Repeats are counted in memory and written this often. Those that reverse an outcome are written at once: until then
+/// the last event states what is no longer true.
 const FLUSH: Duration = Duration::from_secs(30);
 
 /// The object an event is about.
@@ -224,6 +225,9 @@ impl Writer {
         for repeat in repeats {
             self.memory.repeat(&repeat);
         }
+        for seen in self.memory.turned() {
+            write_count(&self.client, seen).await;
+        }
     }
 
     /// As client-go names events. Some names of objects cannot begin that of an event: a role's may have colons, and any
@@ -234,17 +238,19 @@ impl Writer {
     }
 
     async fn flush(&mut self) {
-        let resource = resource();
         for seen in self.memory.unwritten() {
-            let mut patch = json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)});
-            if let Some(message) = &seen.message {
-                patch["message"] = message.as_str().into();
-            }
-            let patch = Patch::Merge(patch);
-            if let Err(error) = self.client.patch(&resource, &seen.key, &patch, &PatchOptions::default()).await {
-                tracing::debug!(object = %seen.key, err = %error, "Count of an event cannot be written");
-            }
+            write_count(&self.client, seen).await;
         }
+    }
+}
+
+async fn write_count(client: &Client, seen: &Seen) {
+    let mut patch = json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)});
+    if let Some(message) = &seen.message {
+        patch["message"] = message.as_str().into();
+    }
+    if let Err(error) = client.patch(&resource(), &seen.key, &Patch::Merge(patch), &PatchOptions::default()).await {
+        tracing::debug!(object = %seen.key, err = %error, "Count of an event cannot be written");
     }
 }
 
