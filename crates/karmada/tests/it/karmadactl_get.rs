@@ -240,6 +240,10 @@ async fn failures_name_the_cluster_and_hide_nothing() {
     "#]],
     )
     .await;
+    let ran = fleet.karmadactl(&["get", "cm", "shared", "-C", "member1"]).await;
+    assert!(ran.out.contains("Karmada") && !ran.out.contains("member1"), "{}", ran.out);
+    let warning = "Warning: -C/--clusters has no effect without --operation-scope=members or --operation-scope=all\n";
+    assert_eq!(ran.err, warning);
     // Flags may precede the command. A missing namespace is the more useful error.
     check(
         &fleet,

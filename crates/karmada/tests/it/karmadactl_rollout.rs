@@ -239,6 +239,24 @@ async fn rollout_commands_print_kubectls_messages() {
     .await;
     check(
         &fleet,
+        "rollout status propagationpolicy/all",
+        expect![[r#"
+        E|error: propagationpolicy.policy.karmada.io/all: objects of kind PropagationPolicy stay in the control plane: they have no rollout
+        rc=1
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "wait --for=propagated namespace/default",
+        expect![[r#"
+        E|error: namespace/default: namespaces are propagated to every cluster without a policy: karmadactl why namespace/default
+        rc=1
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
         "rollout history deployment/none",
         expect![[r#"
         E|error: no member cluster holds the object

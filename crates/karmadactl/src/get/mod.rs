@@ -83,6 +83,9 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
         return Err(Error::message("a resource cannot be retrieved by name across all namespaces"));
     }
     let control = context.control_plane().await?;
+    if !options.clusters.is_empty() && !options.scope.includes_members() {
+        context.warn("-C/--clusters has no effect without --operation-scope=members or --operation-scope=all");
+    }
     let servers = servers::select(&control, options.scope, &options.clusters).await?;
     if servers.is_empty() {
         context.log("No member Clusters found in Karmada control plane\n");

@@ -9,6 +9,7 @@ use client::Client;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt, StreamExt};
+use karmada_api::constants::templates;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use serde_json::Value;
@@ -89,11 +90,25 @@ pub fn named_like(key: &ObjectKey, name: String) -> ObjectKey {
     }
 }
 
+/// Why no policy ever claims objects of a kind: following one would never end.
+fn never_claimed(item: &Item) -> Option<String> {
+    let it = &item.resource;
+    if (it.group.as_str(), it.kind.as_str()) == ("", "Namespace") {
+        return Some(format!(
+            "namespaces are propagated to every cluster without a policy: karmadactl why namespace/{}",
+            item.key.name()
+        ));
+    }
+    templates::is_skipped(&it.group, &it.version, &it.kind)
+        .then(|| format!("objects of kind {} stay in the control plane: they have no rollout", it.kind))
+}
+
 /// Follows one object to the end; prints a line for each change. Without a limit it waits indefinitely. Returns whether
 /// the goal is reached; only a goal without watching can be missed.
 ///
 /// # Errors
-/// When it fails in a cluster, the limit expires, or the control plane does not respond.
+/// When objects of its kind have no rollout, it fails in a cluster, the limit expires, or the control plane does not
+/// respond.
 pub fn follow<'a>(
     control: &'a Client,
     item: &'a Item,
@@ -102,6 +117,9 @@ pub fn follow<'a>(
     print: &'a mut (dyn FnMut(String) + Send),
 ) -> BoxFuture<'a, Result<bool, Error>> {
     async move {
+        if let Some(why) = never_claimed(item) {
+            return Err(Error::message(format!("{}: {why}", item.shown())));
+        }
         let binding = Binding::api_resource(Scope::of(&item.key));
         let key = named_like(&item.key, names::binding_name(&item.resource.kind, item.key.name()));
         let mut events = SelectAll::new();
