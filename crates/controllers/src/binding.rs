@@ -207,11 +207,11 @@ async fn sync(
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
         Ok(wrote) => {
-            let recovered = failed.lock().remove(key);
-            // Upstream records it with every reconcile; without a write there is nothing new to report.
-            for subject in subjects.into_iter().filter(|_| wrote || deleted || recovered) {
-                recorder.normal(subject, events::SYNC_WORK_SUCCEED, format!("Sync work of {kind}({key}) successful."));
-            }
+            failed.lock().remove(key);
+            // Upstream records it with every reconcile; without a write or a failure before there is nothing new to report.
+            let message = || format!("Sync work of {kind}({key}) successful.");
+            let (reason, changed) = (events::SYNC_WORK_SUCCEED, wrote || deleted);
+            subjects.into_iter().for_each(|subject| recorder.succeeded(subject, reason, changed, message));
             Ok(Next::Done)
         }
         Err(error) => {

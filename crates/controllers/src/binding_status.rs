@@ -204,8 +204,8 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
             Some(written) => overwritten = written.overwritten,
             None => return Ok(Next::Done),
         }
-    } else if unsure {
-        statuses.confirm(key);
+    } else {
+        report.unchanged(unsure);
     }
     if let Some(fold) = folded? {
         fold.write(context, &recorder).await?;
@@ -238,6 +238,14 @@ impl Report<'_> {
         }
     }
 
+    /// The status is as it should be. `unsure`: the overlay did not know whether it was written.
+    fn unchanged(&self, unsure: bool) {
+        if unsure {
+            self.statuses.confirm(&self.binding.key());
+        }
+        self.recorder.succeeded(self.binding, events::AGGREGATE_STATUS_SUCCEED, false, || self.message());
+    }
+
     /// Writes the status of the binding and that of the template in one transaction. Returns whether that of the
     /// binding was overwritten since; `None` if nothing was written, and the caller writes one after the other.
     async fn write_both(&self, change: &Patch, fold: &Fold) -> Result<Option<bool>> {
@@ -260,10 +268,12 @@ impl Report<'_> {
         Ok(Some(written.first().is_some_and(|binding| binding.overwritten)))
     }
 
+    fn message(&self) -> String {
+        format!("Update {}({}) with AggregatedStatus successfully.", Binding::kind(self.scope), self.binding.key())
+    }
+
     fn tell_written(&self) {
-        let message =
-            format!("Update {}({}) with AggregatedStatus successfully.", Binding::kind(self.scope), self.binding.key());
-        self.recorder.normal(self.binding, events::AGGREGATE_STATUS_SUCCEED, message);
+        self.recorder.normal(self.binding, events::AGGREGATE_STATUS_SUCCEED, self.message());
     }
 }
 
@@ -317,6 +327,9 @@ struct Fold {
     change: Patch,
 }
 
+/// The message of the event.
+const FOLDED: &str = "Update Resource with AggregatedStatus successfully.";
+
 /// The change of the template, if any.
 async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusItem]) -> Result<Option<Fold>> {
     let Some((resource, key)) = templates::own(context, binding).await? else { return Ok(None) };
@@ -324,11 +337,14 @@ async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusI
     let tree = decoded(&template, template.to_tree())?;
     let now = context.now();
     let decision = context.interpreting.decide(|interpreter| status::template_status(&tree, items, interpreter, now));
+    let recorder = context.recorder.for_component(component(binding.scope));
     let updated = match decision.await {
         Ok(Some(updated)) => updated,
-        Ok(None) => return Ok(None),
+        Ok(None) => {
+            recorder.succeeded(&*template, events::AGGREGATE_STATUS_SUCCEED, false, || FOLDED.to_owned());
+            return Ok(None);
+        }
         Err(error) => {
-            let recorder = context.recorder.for_component(component(binding.scope));
             recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
             return Err(error.into());
         }
@@ -360,8 +376,7 @@ impl Fold {
     }
 
     fn tell_written(&self, recorder: &EventRecorder) {
-        let message = "Update Resource with AggregatedStatus successfully.";
-        recorder.normal(&*self.template, events::AGGREGATE_STATUS_SUCCEED, message);
+        recorder.normal(&*self.template, events::AGGREGATE_STATUS_SUCCEED, FOLDED);
     }
 }
 

@@ -42,6 +42,13 @@ pub(super) struct Seen {
     unwritten: bool,
 }
 
+/// An event that waits to be written.
+pub(super) struct Pending {
+    pub draft: EventDraft,
+    /// Whether it reverses the last outcome of its attempt.
+    pub is_turn: bool,
+}
+
 /// An event, or the one in its place that combines it with similar ones.
 pub(super) struct Correlated {
     pub event: EventDraft,
@@ -65,8 +72,6 @@ pub(super) struct Memory {
     similar: HashMap<Digest, Similar>,
     /// In the order of their first events.
     similar_order: VecDeque<Digest>,
-    /// The attempts that failed last: hashes of an object, a component and a reason without its outcome.
-    failing: HashSet<u64>,
     /// Repeats that reverse the last outcome of their attempt.
     turns: Vec<Digest>,
     tokens: HashMap<Source, (f64, Instant)>,
@@ -79,27 +84,9 @@ impl Memory {
         Digest(self.hasher.hash_one(content(event)))
     }
 
-    /// Whether the event is the success after a failure of the same attempt, or the failure after a success.
-    fn is_turn(&mut self, event: &EventDraft) -> bool {
-        let attempt = |stem: &str| self.hasher.hash_one((event.text(EventPart::Uid), &*event.component, stem));
-        if let Some(stem) = event.reason.strip_suffix("Succeed") {
-            if self.failing.is_empty() {
-                return false;
-            }
-            let attempt = attempt(stem);
-            return self.failing.remove(&attempt);
-        }
-        let Some(attempt) = event.reason.strip_suffix("Failed").map(attempt) else { return false };
-        // Of objects that fail until their deletion; without them a count is written later.
-        if self.failing.len() >= REMEMBERED {
-            self.failing.clear();
-        }
-        self.failing.insert(attempt)
-    }
-
     /// Combines an event with similar ones if there are many.
-    pub fn correlate(&mut self, event: EventDraft) -> Correlated {
-        let is_turn = self.is_turn(&event);
+    pub fn correlate(&mut self, pending: Pending) -> Correlated {
+        let Pending { draft: event, is_turn } = pending;
         let combining = Digest(self.hasher.hash_one(subject(&event)));
         let message = self.hasher.hash_one(event.text(EventPart::Message));
         if !self.similar.contains_key(&combining) {
@@ -194,6 +181,10 @@ mod tests {
     use super::super::{EventSubject as _, EventType, Involved, draft};
     use super::*;
 
+    fn waiting(draft: EventDraft) -> Pending {
+        Pending { draft, is_turn: false }
+    }
+
     fn involved() -> Involved {
         Involved { uid: "u".into(), name: "n".into(), ..Involved::default() }
     }
@@ -216,12 +207,12 @@ mod tests {
     async fn repeated_events_are_counted_and_bursts_are_dropped() {
         let mut memory = Memory::default();
         let at = jiff::Timestamp::UNIX_EPOCH;
-        let (a, b) = (memory.correlate(simple("a")), memory.correlate(simple("b")));
+        let (a, b) = (memory.correlate(waiting(simple("a"))), memory.correlate(waiting(simple("b"))));
         assert!(!memory.repeat(&a));
         memory.remember(a.digest, at, ObjectKey::cluster("n.1"));
         assert_eq!(memory.unwritten().count(), 0, "it was written with its first count");
         let newer = event(&Involved { resource_version: "9".into(), ..involved() }, EventType::Normal, "R", "a", "c");
-        let newer = memory.correlate(newer);
+        let newer = memory.correlate(waiting(newer));
         assert!(memory.repeat(&newer) && !memory.repeat(&b));
         assert_eq!(
             memory.unwritten().map(|seen| (seen.key.to_string(), seen.count)).collect::<Vec<_>>(),
@@ -238,37 +229,14 @@ mod tests {
     #[test]
     fn a_repeat_that_reverses_the_outcome_is_urgent() {
         let mut memory = Memory::default();
-        let at = jiff::Timestamp::UNIX_EPOCH;
-        let mut urgent = |reason: &'static str, uid: &str, component: &str| {
-            let involved = Involved { uid: uid.into(), ..involved() };
-            let event = memory.correlate(event(&involved, EventType::Normal, reason, "m", component));
+        let mut turned = |is_turn: bool| {
+            let event = memory.correlate(Pending { draft: simple("m"), is_turn });
             if !memory.repeat(&event) {
-                memory.remember(event.digest, at, ObjectKey::cluster("n.1"));
+                memory.remember(event.digest, jiff::Timestamp::UNIX_EPOCH, ObjectKey::cluster("n.1"));
             }
-            let (turned, unwritten) = (memory.turned().len(), memory.unwritten().count());
-            assert!(turned == 0 || unwritten == 0, "it is written once");
-            turned == 1
+            (memory.turned().len(), memory.unwritten().count())
         };
-        for (reason, expected) in [
-            ("SyncWorkSucceed", false),
-            ("SyncWorkFailed", false),
-            ("SyncWorkFailed", false),
-            ("SyncWorkSucceed", true),
-            ("SyncWorkSucceed", false),
-            ("SyncWorkFailed", true),
-            ("GetReplicasSucceed", false),
-            ("GetReplicasSucceed", false),
-            ("Evicted", false),
-            ("Evicted", false),
-        ] {
-            assert_eq!(urgent(reason, "u", "c"), expected, "{reason}");
-        }
-        for (uid, component) in [("v", "c"), ("u", "d")] {
-            assert!(
-                !urgent("SyncWorkSucceed", uid, component) && !urgent("SyncWorkSucceed", uid, component),
-                "of others"
-            );
-        }
+        assert_eq!([turned(true), turned(true), turned(false)], [(0, 0), (1, 0), (0, 1)]);
     }
 
     #[test]
@@ -306,28 +274,28 @@ mod tests {
             draft(involved().identity(), EventType::Normal, "R", message, "c".into(), at)
         };
         for n in 0..9 {
-            let one = memory.correlate(at(n, &format!("m{n}")));
+            let one = memory.correlate(waiting(at(n, &format!("m{n}"))));
             assert_eq!((one.is_combined, one.event.text(EventPart::Message)), (false, &*format!("m{n}")));
         }
-        assert!(!memory.correlate(at(9, "m3")).is_combined, "a repeat is no new message");
-        let first = memory.correlate(at(10, "m9"));
+        assert!(!memory.correlate(waiting(at(9, "m3"))).is_combined, "a repeat is no new message");
+        let first = memory.correlate(waiting(at(10, "m9")));
         assert_eq!(
             (first.is_combined, first.event.text(EventPart::Message)),
             (true, "(combined from similar events): m9")
         );
         assert!(!memory.repeat(&first));
         memory.remember(first.digest, first.event.at, ObjectKey::cluster("n.1"));
-        let second = memory.correlate(at(11, "m10"));
+        let second = memory.correlate(waiting(at(11, "m10")));
         assert!(second.digest == first.digest && memory.repeat(&second));
         let written: Vec<_> = memory.unwritten().map(|seen| (seen.count, seen.message.clone())).collect();
         assert_eq!(written, [(2, Some("(combined from similar events): m10".to_owned()))]);
         let other = event(&involved(), EventType::Warning, "R", "m11", "c");
-        assert!(!memory.correlate(other).is_combined, "of another type");
-        assert!(memory.correlate(at(611, "m12")).is_combined);
-        assert!(!memory.correlate(at(1212, "m13")).is_combined, "after ten minutes without one");
+        assert!(!memory.correlate(waiting(other)).is_combined, "of another type");
+        assert!(memory.correlate(waiting(at(611, "m12"))).is_combined);
+        assert!(!memory.correlate(waiting(at(1212, "m13"))).is_combined, "after ten minutes without one");
         for n in 0..2 * REMEMBERED {
             let involved = Involved { uid: n.to_string(), ..involved() };
-            memory.correlate(event(&involved, EventType::Normal, "R", "m", "c"));
+            memory.correlate(waiting(event(&involved, EventType::Normal, "R", "m", "c")));
         }
         assert_eq!((memory.similar.len(), memory.similar_order.len()), (REMEMBERED, REMEMBERED));
     }

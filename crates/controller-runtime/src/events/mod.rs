@@ -3,6 +3,7 @@
 
 mod content;
 mod memory;
+mod turns;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use transport::{EventDraft, EventPart, NewEvent, NewObject};
 use world::World;
 
 use self::content::{cut, home};
-use self::memory::{Correlated, Digest, Memory, Seen};
+use self::memory::{Correlated, Digest, Memory, Pending, Seen};
+use self::turns::Turns;
 
 /// Events that wait to be written: a burst of a thousand templates with some ten events each, 4 MiB.
 const PENDING: usize = 10_000;
@@ -60,6 +62,9 @@ impl From<&Object> for Involved {
     }
 }
 
+/// The place of the UID in an identity.
+const UID: usize = 4;
+
 /// What an event can be about: an object, or its identity where the object is not at hand.
 pub trait EventSubject {
     /// Its API version, kind, namespace, name, UID and resource version.
@@ -91,8 +96,9 @@ impl<S: EventSubject> EventSubject for &S {
 pub struct EventRecorder {
     component: Arc<str>,
     world: World,
-    pending: mpsc::Sender<EventDraft>,
+    pending: mpsc::Sender<Pending>,
     dropped: Arc<AtomicU64>,
+    turns: Arc<Turns>,
 }
 
 impl EventRecorder {
@@ -102,7 +108,7 @@ impl EventRecorder {
         let dropped = Arc::new(AtomicU64::new(0));
         let writer = Writer { client, world: world.clone(), memory: Memory::default() };
         tokio::spawn(async move { stop.run_until_cancelled(writer.run(entries)).await });
-        Self { component: component.into(), world, pending, dropped }
+        Self { component: component.into(), world, pending, dropped, turns: Arc::default() }
     }
 
     /// The same writer under another component's name.
@@ -119,10 +125,26 @@ impl EventRecorder {
         self.record(subject.identity(), EventType::Warning, reason, message.into());
     }
 
+    /// Records a success that wrote something, or that follows a failure: otherwise the attempt would seem to fail until
+    /// the event of the failure expires.
+    pub fn succeeded(
+        &self,
+        subject: impl EventSubject,
+        reason: &'static str,
+        wrote: bool,
+        message: impl FnOnce() -> String,
+    ) {
+        let subject = subject.identity();
+        if wrote || self.turns.is_failing(subject[UID], &self.component, reason) {
+            self.record(subject, EventType::Normal, reason, message());
+        }
+    }
+
     fn record(&self, subject: [&str; 6], type_: EventType, reason: &'static str, message: String) {
         let (component, now) = (self.component.clone(), self.world.now());
-        let event = draft(subject, type_, reason, &cut(message), component, now);
-        if self.pending.try_send(event).is_err() {
+        let is_turn = self.turns.note(subject[UID], &component, reason);
+        let draft = draft(subject, type_, reason, &cut(message), component, now);
+        if self.pending.try_send(Pending { draft, is_turn }).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -153,7 +175,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn run(mut self, mut entries: mpsc::Receiver<EventDraft>) {
+    async fn run(mut self, mut entries: mpsc::Receiver<Pending>) {
         let mut flush = tokio::time::interval(FLUSH);
         flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut batch = Vec::with_capacity(BATCH);
@@ -180,7 +202,7 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, events: impl Iterator<Item = EventDraft>) {
+    async fn write(&mut self, events: impl Iterator<Item = Pending>) {
         // Those that repeat one of the same batch wait until it is written.
         let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::<Correlated>::new());
         let mut in_batch = HashSet::new();

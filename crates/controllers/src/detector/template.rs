@@ -180,14 +180,16 @@ impl Detector {
         metrics.apply_attempts.increment(&[result]);
         match outcome {
             Ok(written) => {
-                if written {
-                    recorder.normal(object, events::APPLY_POLICY_SUCCEED, format!("Apply {words}({shown}) succeed"));
-                }
+                let message = || format!("Apply {words}({shown}) succeed");
+                recorder.succeeded(object, events::APPLY_POLICY_SUCCEED, written, message);
                 Ok(Next::Done)
             }
             Err(error) => {
-                let message = format!("Apply {words}({shown}) failed: {error}");
-                recorder.warning(object, events::APPLY_POLICY_FAILED, message);
+                // A conflict is expected: the next pass reads the newer state. Upstream writes again before it reports one.
+                if !error.is_conflict() {
+                    let message = format!("Apply {words}({shown}) failed: {error}");
+                    recorder.warning(object, events::APPLY_POLICY_FAILED, message);
+                }
                 Err(error)
             }
         }
@@ -210,7 +212,7 @@ impl Detector {
         let Some(patch) = unwritten else {
             let Some((built, counted)) = built? else { return Ok(false) };
             let written = self.write_binding(built, is_found).await?;
-            return Ok(self.bound(key, Template(tree), policy, counted.filter(|_| written), written));
+            return Ok(self.bound(key, Template(tree), policy, counted, written));
         };
         if let Ok(Some((built, counted))) = &built
             && self.claim_and_bind(key, &patch, built).await?
@@ -222,7 +224,7 @@ impl Detector {
         let Some((mut built, counted)) = built? else { return Ok(false) };
         built.spec.resource.resource_version = Template(tree).resource_version().to_owned();
         let written = self.write_binding(built, is_found).await?;
-        Ok(self.bound(key, Template(tree), policy, counted.filter(|_| written), written))
+        Ok(self.bound(key, Template(tree), policy, counted, written))
     }
 
     /// Whether the server of this process has no binding of a template, according to the cache.
@@ -268,7 +270,7 @@ impl Detector {
         }
     }
 
-    /// After the binding is as it should be. `counted`: how the replicas of one that was written were counted.
+    /// After the binding is as it should be. `counted`: how its replicas were counted.
     fn bound(
         &self,
         key: &TemplateKey,
@@ -277,14 +279,15 @@ impl Detector {
         counted: Option<Operation>,
         written: bool,
     ) -> bool {
-        // Upstream records the event in every pass; here only after a write.
+        // Upstream records the event in every pass; here only after a write or a failure.
         let succeeded = counted.map(|operation| match operation {
             Operation::InterpretComponent => (events::GET_COMPONENTS_SUCCEED, "components"),
             _ => (events::GET_REPLICAS_SUCCEED, "replicas"),
         });
         if let Some((reason, what)) = succeeded {
             let recorder = self.context.recorder.for_component("resource-detector");
-            recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
+            let message = || format!("Get {what} of resource template successfully.");
+            recorder.succeeded(involved(template), reason, written, message);
         }
         self.requeue_if_policy_changed(key, policy);
         written

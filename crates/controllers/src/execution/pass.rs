@@ -358,7 +358,7 @@ impl Pass<'_> {
                     replace(&mut status.manifest_statuses, reflected.manifest_status);
                 }
                 Err(error) => {
-                    self.recorder().warning(&**self.object, events::REFLECT_STATUS_FAILED, error.to_string());
+                    self.status_recorder().warning(&**self.object, events::REFLECT_STATUS_FAILED, error.to_string());
                     errors.push(error.to_string());
                 }
             }
@@ -367,22 +367,26 @@ impl Pass<'_> {
     }
 
     fn log_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
-        if self.work.status.manifest_statuses.contains(&reflected.manifest_status) {
-            return;
-        }
-        let recorder = self.recorder().for_component("work-status-controller");
+        let changed = !self.work.status.manifest_statuses.contains(&reflected.manifest_status);
+        let recorder = self.status_recorder();
         let what = format!("{}/{}", manifest.resource.kind, manifest.key);
-        let message = format!("Reflect status for object({what}) succeed.");
-        recorder.normal(&**self.object, events::REFLECT_STATUS_SUCCEED, message);
+        let message = || format!("Reflect status for object({what}) succeed.");
+        recorder.succeeded(&**self.object, events::REFLECT_STATUS_SUCCEED, changed, message);
         if let Some(error) = &reflected.health_error {
-            let message = format!("Interpret health of object({what}) failed, err: {error}.");
-            recorder.warning(&**self.object, events::INTERPRET_HEALTH_FAILED, message);
+            if changed {
+                let message = format!("Interpret health of object({what}) failed, err: {error}.");
+                recorder.warning(&**self.object, events::INTERPRET_HEALTH_FAILED, message);
+            }
             return;
         }
-        let word =
-            if reflected.manifest_status.health == Some(ResourceHealth::Healthy) { "healthy" } else { "unhealthy" };
-        let message = format!("Interpret health of object({what}) as {word}.");
-        recorder.normal(&**self.object, events::INTERPRET_HEALTH_SUCCEED, message);
+        let is_healthy = reflected.manifest_status.health == Some(ResourceHealth::Healthy);
+        let word = if is_healthy { "healthy" } else { "unhealthy" };
+        let message = || format!("Interpret health of object({what}) as {word}.");
+        recorder.succeeded(&**self.object, events::INTERPRET_HEALTH_SUCCEED, changed, message);
+    }
+
+    fn status_recorder(&self) -> EventRecorder {
+        self.context.recorder.for_component("work-status-controller")
     }
 
     async fn write(&self, status: WorkStatus) -> Result<()> {

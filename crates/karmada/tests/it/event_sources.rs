@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::{Client, ListOptions, Patch, PatchOptions};
+use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use karmada_api::ApiType as _;
 use karmada_api::policy::v1alpha1::ClusterPropagationPolicy;
 use serde_json::{Value, json};
@@ -90,18 +90,58 @@ async fn a_recovery_is_known_at_once() {
         let key = ObjectKey::namespaced("default", "a");
         client.patch(&overrides, &key, &patch, &PatchOptions::default()).await.expect("an override");
         tokio::time::sleep(Duration::from_secs(4)).await;
-        assert_eq!(last_sync(client).await, expected);
+        assert_eq!(last_outcome(client, "ConfigMap", "SyncWork").await, expected);
     }
 }
 
-/// The reason of the newest event about the ConfigMap's Works.
-async fn last_sync(client: &Client) -> String {
+/// The next pass writes nothing, because the binding is as it should be.
+#[tokio::test(start_paused = true)]
+async fn a_success_without_a_write_ends_a_failure() {
+    let plane = Plane::start().await;
+    let client = plane.client();
+    let key = ObjectKey::namespaced("default", "a");
+    let labels = json!({"app": "a"});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "a", "image": "a"}]}}}});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}], "placement": {}}});
+    let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+    client.create(&deployments, &deployment).await.expect("a Deployment");
+    client.create(&policies(), &policy).await.expect("a policy");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let script = "function GetReplicas(object) return object.none.replicas, nil end";
+    let customizations = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterCustomization",
+        "resourceinterpretercustomizations",
+    );
+    let customization = json!({"apiVersion": customizations.api_version(), "kind": customizations.kind,
+        "metadata": {"name": "a"}, "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"},
+            "customizations": {"replicaResource": {"luaScript": script}}}});
+    client.create(&customizations, &customization).await.expect("a customization");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let patch = Patch::Merge(json!({"spec": {"priority": 1}}));
+    client.patch(&policies(), &key, &patch, &PatchOptions::default()).await.expect("a policy");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(last_outcome(client, "Deployment", "ApplyPolicy").await, "ApplyPolicyFailed");
+    let options = DeleteOptions::default();
+    client.delete(&customizations, &ObjectKey::cluster("a"), &options).await.expect("deleted");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(last_outcome(client, "Deployment", "ApplyPolicy").await, "ApplyPolicySucceed");
+    assert_eq!(last_outcome(client, "Deployment", "GetReplicas").await, "GetReplicasSucceed");
+}
+
+/// The reason of the newest event about an attempt for the object of a kind.
+async fn last_outcome(client: &Client, kind: &str, attempt: &str) -> String {
     let resource = ApiResource::namespaced("", "v1", "Event", "events");
     let events = client.list(&resource, Some("default"), &ListOptions::default()).await.expect("events");
     let events = events.items.iter().map(|event| event.to_value().expect("JSON"));
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let about = events.filter(|event| {
-        event["involvedObject"]["kind"] == "ConfigMap" && text(&event["reason"]).starts_with("SyncWork")
-    });
+    let about =
+        events.filter(|event| event["involvedObject"]["kind"] == kind && text(&event["reason"]).starts_with(attempt));
     about.map(|event| (text(&event["lastTimestamp"]), text(&event["reason"]))).max().expect("an event").1
 }
