@@ -1,6 +1,7 @@
 //! `karmadactl why`, `diff` and `tree` as commands.
 
-use client::Client;
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, DeleteOptions};
 use http::Method;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -41,7 +42,7 @@ async fn post(client: &Client, path: &str, object: &Value) {
 async fn put(client: &Client, path: &str, object: Value) {
     let patch = client::Patch::Merge(object);
     let resource = karmada_api::scope::Override::api_resource(karmada_api::Scope::Namespaced);
-    let key = apimachinery::ObjectKey::namespaced("default", path);
+    let key = ObjectKey::namespaced("default", path);
     client.patch(&resource, &key, &patch, &client::PatchOptions::default()).await.expect("patched");
 }
 
@@ -331,4 +332,40 @@ async fn unreadable_lists_are_unknown() {
         assert!(page.contains(words), "{words}: {page}");
     }
     assert!(!page.contains("there is no such cluster"), "{page}");
+}
+
+/// A failing script or webhook leaves the status as it was: the copies alone look fine.
+#[tokio::test]
+async fn a_status_that_cannot_be_reflected_is_named() {
+    let fleet = Fleet::start(&["m1", "m2"]).await;
+    let control = fleet.plane.client();
+    reporting(&fleet).await;
+    post(control, "/apis/apps/v1/namespaces/default/deployments", &deployment()).await;
+    post(control, &format!("{POLICIES}/propagationpolicies"), &policy()).await;
+    let why = async |words: &str| {
+        until(words, async || {
+            let page = fleet.karmadactl(&["why", "deployment/web"]).await.ok();
+            page.contains(words).then_some(page)
+        })
+        .await
+    };
+    why("nothing to do, it is where it is to be").await;
+    let customizations = "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations";
+    let script = "function ReflectStatus(object) return object.none.replicas end";
+    let customization = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "a"}, "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"},
+            "customizations": {"statusReflection": {"luaScript": script}}}});
+    post(control, customizations, &customization).await;
+    let page =
+        why("correct the cause named by the event ReflectStatusFailed: until then its status is that of before").await;
+    assert!(page.contains("Waiting:     ReflectStatusFailed: m"), "{page}");
+    assert!(page.contains(": Reflect status for object(Deployment/default/web) failed, err: "), "{page}");
+    let resource = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterCustomization",
+        "resourceinterpretercustomizations",
+    );
+    control.delete(&resource, &ObjectKey::cluster("a"), &DeleteOptions::default()).await.expect("deleted");
+    why("nothing to do, it is where it is to be").await;
 }

@@ -2,6 +2,7 @@
 //! separate.
 
 mod facts;
+mod failures;
 mod findings;
 mod grants;
 mod read;

@@ -1,6 +1,6 @@
 //! Reads the input of `doctor`. Each part that cannot be read is reported; the others are still checked.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use apimachinery::ApiResource;
@@ -15,9 +15,9 @@ use serde_json::Value;
 use world::World;
 
 use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, Subject, Validity, seconds};
+use super::failures;
 use super::grants::{self, Present};
 use crate::answers::text;
-use crate::placement::failing::{self, failing};
 use crate::progress::Progress;
 use crate::register::key_of;
 use crate::register::member::SECRET;
@@ -57,7 +57,7 @@ pub async fn facts(control: &Client, client_certificate_ends: Option<i64>, patie
         return facts;
     }
     objects(control, &mut facts).await;
-    failures(control, &mut facts).await;
+    failures::read(control, &mut facts).await;
     rights(control, &mut facts).await;
     requests(control, &mut facts).await;
     facts
@@ -206,7 +206,7 @@ async fn agent_certificate(
 
 /// Passes every object of a kind, page by page. A kind that cannot be read to its end is named. False if the server
 /// cannot read it now: its store may not answer.
-async fn each(
+pub(super) async fn each(
     control: &Client,
     resource: &ApiResource,
     namespace: Option<&str>,
@@ -268,27 +268,6 @@ fn stuck(kind: &str, object: &Value, problem: Problem, since: Option<i64>) -> Op
     let metadata = &object["metadata"];
     let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
     Some(Stuck { kind: kind.to_owned(), namespace, name, subject: None, problem, since: since? })
-}
-
-/// Templates on which the control plane fails, by their events.
-async fn failures(control: &Client, facts: &mut Facts) {
-    let events = ApiResource::namespaced("", "v1", "Event", "events");
-    let mut about: BTreeMap<(String, String, String), Vec<Value>> = BTreeMap::new();
-    each(control, &events, None, facts, &mut |event, _| {
-        let object = &event["involvedObject"];
-        let (kind, namespace, name) = (text(&object["kind"]), text(&object["namespace"]), text(&object["name"]));
-        let is_template = Scope::ALL.iter().all(|scope| kind != Binding::kind(*scope)) && kind != resources::WORK.kind;
-        if is_template && failing::outcome(event["reason"].as_str().unwrap_or_default()).is_some() {
-            about.entry((kind.to_lowercase(), namespace, name)).or_default().push(event);
-        }
-    })
-    .await;
-    facts.objects.extend(about.into_iter().filter_map(|((kind, namespace, name), events)| {
-        let found = failing(&events)?;
-        let since = seconds(&Value::String(found.since))?;
-        let problem = Problem::Failing { reason: found.reason, message: found.message };
-        Some(Stuck { kind, namespace, name, subject: None, problem, since })
-    }));
 }
 
 /// The rights that agents lack, if all roles and their bindings can be read.

@@ -46,10 +46,8 @@ pub fn advise(
             steps.extend(of_targets(live, binding, rows));
             let is_decided = matches!(scheduling, Scheduling::Scheduled | Scheduling::Waiting { .. });
             if let Some(failing) = stalled(live, rows).filter(|_| is_decided) {
-                let reason = &failing.reason;
-                let step =
-                    format!("correct the cause named by the event {reason}: until then its last change has no effect");
-                steps.insert(0, step);
+                let (reason, consequence) = (&failing.reason, failing.consequence());
+                steps.insert(0, format!("correct the cause named by the event {reason}: until then {consequence}"));
             }
         }
     }

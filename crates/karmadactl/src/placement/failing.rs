@@ -1,5 +1,5 @@
-//! From the events about a template: attempts of the control plane that failed last. Its policy, its replicas, its
-//! manifests, its dependencies or its status are then not those of the newest template. Pure.
+//! From the events about a template and its Works: attempts of the control plane that failed last. Its policy, its
+//! replicas, its manifests, its dependencies, its status or its health are then not those of the newest template. Pure.
 
 use serde_json::Value;
 
@@ -7,8 +7,16 @@ use crate::answers::text;
 
 /// Prefixes of the reasons, in the order of the pipeline. Failures to schedule and to apply are conditions of the
 /// binding and the Works.
-const ATTEMPTS: [&str; 6] =
-    ["GetReplicas", "GetComponents", "ApplyPolicy", "SyncWork", "GetDependencies", "AggregateStatus"];
+const ATTEMPTS: [&str; 8] = [
+    "GetReplicas",
+    "GetComponents",
+    "ApplyPolicy",
+    "SyncWork",
+    "GetDependencies",
+    "ReflectStatus",
+    "InterpretHealth",
+    "AggregateStatus",
+];
 
 /// An attempt whose last outcome is a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +25,18 @@ pub struct Failing {
     pub message: String,
     /// The time of the first failure after the last success, as in the event.
     pub since: String,
+}
+
+impl Failing {
+    /// What the failure leaves behind.
+    pub fn consequence(&self) -> &'static str {
+        match self.reason.strip_suffix("Failed") {
+            Some("GetDependencies") => "its dependencies are those of before",
+            Some("ReflectStatus" | "AggregateStatus") => "its status is that of before",
+            Some("InterpretHealth") => "its health is unknown",
+            _ => "its last change has no effect",
+        }
+    }
 }
 
 /// The attempt of an event's reason, and whether it succeeded; `None` for other reasons.
@@ -102,6 +122,13 @@ mod tests {
         let scheduled = [event("ScheduleBindingSucceed", 2, 2)];
         assert!(is_overcome(&event("ScheduleBindingFailed", 1, 2), &scheduled));
         assert!(!is_overcome(&event("SyncFailed", 1, 2), &[event("SyncSucceed", 3, 3)]), "in another cluster");
+        for (reason, expected) in [
+            ("SyncWorkFailed", "its last change has no effect"),
+            ("ReflectStatusFailed", "its status is that of before"),
+            ("InterpretHealthFailed", "its health is unknown"),
+        ] {
+            assert_eq!(failing(&[event(reason, 1, 1)]).map(|it| it.consequence()), Some(expected));
+        }
         let several = [event("AggregateStatusFailed", 1, 9), event("SyncWorkFailed", 2, 4)];
         check(&several, Some(("SyncWorkFailed 4", "02")));
     }

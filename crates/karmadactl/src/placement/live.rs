@@ -155,8 +155,11 @@ async fn gather(client: &Client, found: Found, rights: Rights) -> Result<Live, E
         let read = works(client, binding).await;
         live.works = live.known(List::Works, rights, read)?;
     }
-    let events = events(client, &live.workload).await;
-    live.failing = failing::failing(&events);
+    let events = events(client, &live).await;
+    live.failing = match failing::failing(&events) {
+        None => of_works(client, &live.works).await,
+        failing => failing,
+    };
     if live.binding.is_none() {
         live.warnings = warnings(&events);
     }
@@ -307,18 +310,43 @@ pub async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Erro
     matching(client, &Work::api_resource(), None, options, |object| Work::from_object(object)).await
 }
 
-/// The events about a workload. They are a help; without them the rest is still true.
-pub async fn events(client: &Client, workload: &ObjectReference) -> Vec<Value> {
+/// The events about a workload, not about earlier ones of its name. They are a help; without them the rest is still true.
+pub async fn events(client: &Client, live: &Live) -> Vec<Value> {
+    let workload = &live.workload;
     let resource = ApiResource::namespaced("", "v1", "Event", "events");
     let namespace = if workload.namespace.is_empty() { "default" } else { &workload.namespace };
     let selector = format!("involvedObject.name={}", workload.name);
     let options = ListOptions { field_selector: Some(selector), limit: EVENTS, ..ListOptions::default() };
     let Ok(found) = client.list(&resource, Some(namespace), &options).await else { return Vec::new() };
+    let uid = match &live.template {
+        Template::Found(tree) => tree["metadata"]["uid"].as_str(),
+        Template::Unread | Template::Missing => None,
+    };
     let is_about = |event: &Value| {
         let about = &event["involvedObject"];
-        about["kind"] == *workload.kind && about["name"] == *workload.name
+        let is_same = uid.is_none_or(|uid| about["uid"].as_str().is_none_or(|it| it.is_empty() || it == uid));
+        about["kind"] == *workload.kind && about["name"] == *workload.name && is_same
     };
     found.items.iter().filter_map(|event| event.to_value().ok()).filter(is_about).collect()
+}
+
+/// The failure to report the state of one of the Works, with its cluster.
+async fn of_works(client: &Client, works: &[Work]) -> Option<Failing> {
+    let resource = ApiResource::namespaced("", "v1", "Event", "events");
+    // The Works of a binding have one name.
+    let name = &works.first()?.metadata.name;
+    let selector = format!("involvedObject.kind=Work,involvedObject.name={name}");
+    let options = ListOptions { field_selector: Some(selector), limit: EVENTS, ..ListOptions::default() };
+    let found = client.list(&resource, None, &options).await.ok()?;
+    let events: Vec<Value> = found.items.iter().filter_map(|event| event.to_value().ok()).collect();
+    works.iter().find_map(|work| {
+        let namespace = work.metadata.namespace.as_str();
+        let of_work = events.iter().filter(|event| event["metadata"]["namespace"] == namespace);
+        let mut failing = failing::failing(&of_work.cloned().collect::<Vec<_>>())?;
+        let cluster = names::cluster_of_namespace(namespace).unwrap_or(namespace);
+        failing.message = format!("{cluster}: {}", failing.message);
+        Some(failing)
+    })
 }
 
 /// The newest warnings, without those that a success has followed.

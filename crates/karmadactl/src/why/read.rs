@@ -27,7 +27,7 @@ pub async fn facts(client: &Client, live: Live, focus: Option<String>) -> Result
     let mut facts =
         template::Facts { live, focus, attached: Vec::new(), attached_unknown: None, namespace_stays: false };
     if facts.live.binding.is_some() {
-        facts.live.warnings = live::warnings(&live::events(client, &facts.live.workload).await);
+        facts.live.warnings = live::warnings(&live::events(client, &facts.live).await);
     }
     if let Some(binding) = facts.live.binding.as_ref().filter(|it| it.scope == Scope::Namespaced) {
         match attached(client, binding).await {

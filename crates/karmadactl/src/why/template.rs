@@ -71,7 +71,7 @@ pub fn page(facts: &Facts) -> Page {
     of_works(&mut page, live);
     of_failover(&mut page, live, binding);
     of_dependencies(&mut page, facts, binding);
-    of_warnings(&mut page, live);
+    of_warnings(&mut page, live, &rows);
     page
 }
 
@@ -119,7 +119,7 @@ fn unbound(page: &mut Page, live: &Live, selection: &Selection<'_>) {
     }
     page.lines("Not by", near_misses(live, selection));
     of_policies(page, live, selection);
-    of_warnings(page, live);
+    of_warnings(page, live, &[]);
 }
 
 fn next(
@@ -251,9 +251,17 @@ fn of_dependencies(page: &mut Page, facts: &Facts, binding: &Binding) {
     page.fact("dependencies", taken);
 }
 
-fn of_warnings(page: &mut Page, live: &Live) {
-    page.lines("Warnings", live.warnings.clone());
-    page.fact("warnings", live.warnings.clone());
+fn of_warnings(page: &mut Page, live: &Live, rows: &[Row]) {
+    let warnings: Vec<String> = live.warnings.iter().filter(|it| !is_outdated(it, rows)).cloned().collect();
+    page.lines("Warnings", warnings.clone());
+    page.fact("warnings", warnings);
+}
+
+/// Whether a warning is about one cluster in which the workload is as desired now.
+fn is_outdated(warning: &str, rows: &[Row]) -> bool {
+    let is_fine = |row: &Row| row.is_target && row.obstacle.is_none();
+    ["SyncFailed: ", "ApplyOverridePolicyFailed: "].iter().any(|reason| warning.starts_with(reason))
+        && rows.iter().any(|row| is_fine(row) && warning.contains(&format!("cluster({})", row.cluster)))
 }
 
 /// Works of an object without a binding: created by another controller, or orphaned.

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::{cluster, works};
-use super::{cluster_of, work};
+use super::super::{cluster, template, works};
+use super::{cluster_of, fixture, work};
 
 #[test]
 fn clusters_are_listed_with_waiting_works() {
@@ -70,4 +70,18 @@ fn clusters_are_listed_with_waiting_works() {
             assert!(found.starts_with(expected), "{expected:?} is not how {found:?} begins");
         }
     }
+}
+
+#[test]
+fn warnings_about_clusters_that_are_fine_are_left_out() {
+    let reports = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Healthy"},
+        {"clusterName": "m2", "applied": false, "appliedMessage": "no"}]}});
+    let works = vec![work("m1", Some(("True", ""))), work("m2", Some(("False", "no")))];
+    let mut facts = fixture().binding(reports).works(works).facts();
+    let about = |reason: &str, cluster: &str| format!("{reason}: failed for cluster({cluster}): no");
+    facts.live.warnings = ["m1", "m2", "m3"].iter().map(|cluster| about("SyncFailed", cluster)).collect();
+    facts.live.warnings.extend([about("ApplyOverridePolicyFailed", "m1"), about("GetReplicasFailed", "m1")]);
+    let page = template::page(&facts);
+    let expected = json!([about("SyncFailed", "m2"), about("SyncFailed", "m3"), about("GetReplicasFailed", "m1")]);
+    assert_eq!(page.to_value()["warnings"], expected);
 }
