@@ -191,7 +191,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
             }}),
         )
     });
-    let folded = folded(context, &binding, &wanted.aggregated_status).await;
+    let folded = folded(context, &recorder, &binding, &wanted.aggregated_status).await;
     let report = Report { context, statuses, binding: &object, scope, recorder: &recorder };
     if let (Some(change), Ok(Some(fold))) = (&change, &folded)
         && let Some(overwritten) = report.write_both(change, fold).await.inspect_err(failed)?
@@ -331,13 +331,17 @@ struct Fold {
 const FOLDED: &str = "Update Resource with AggregatedStatus successfully.";
 
 /// The change of the template, if any.
-async fn folded(context: &Context, binding: &Binding, items: &[AggregatedStatusItem]) -> Result<Option<Fold>> {
+async fn folded(
+    context: &Context,
+    recorder: &EventRecorder,
+    binding: &Binding,
+    items: &[AggregatedStatusItem],
+) -> Result<Option<Fold>> {
     let Some((resource, key)) = templates::own(context, binding).await? else { return Ok(None) };
     let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(None) };
     let tree = decoded(&template, template.to_tree())?;
     let now = context.now();
     let decision = context.interpreting.decide(|interpreter| status::template_status(&tree, items, interpreter, now));
-    let recorder = context.recorder.for_component(component(binding.scope));
     let updated = match decision.await {
         Ok(Some(updated)) => updated,
         Ok(None) => {

@@ -125,6 +125,11 @@ impl EventRecorder {
         self.record(subject.identity(), EventType::Warning, reason, message.into());
     }
 
+    /// Whether no attempt failed last, so that a success that wrote nothing is not recorded.
+    pub fn is_quiet(&self) -> bool {
+        self.turns.is_quiet()
+    }
+
     /// Records a success that wrote something, or that follows a failure: otherwise the attempt would seem to fail until
     /// the event of the failure expires.
     pub fn succeeded(

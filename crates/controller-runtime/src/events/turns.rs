@@ -25,16 +25,20 @@ impl Turns {
         Some(self.hasher.hash_one((uid, component, stem)))
     }
 
+    pub fn is_quiet(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Whether the last noted outcome is a failure.
     pub fn is_failing(&self, uid: &str, component: &str, reason: &str) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
+        !self.is_quiet()
             && self.attempt(uid, component, reason).is_some_and(|attempt| self.failing.lock().contains(&attempt))
     }
 
     /// Notes an outcome. Returns whether it reverses the last one.
     pub fn note(&self, uid: &str, component: &str, reason: &str) -> bool {
         let is_failure = reason.ends_with("Failed");
-        if !is_failure && self.count.load(Ordering::Relaxed) == 0 {
+        if !is_failure && self.is_quiet() {
             return false;
         }
         let Some(attempt) = self.attempt(uid, component, reason) else { return false };

@@ -284,7 +284,7 @@ impl Detector {
             Operation::InterpretComponent => (events::GET_COMPONENTS_SUCCEED, "components"),
             _ => (events::GET_REPLICAS_SUCCEED, "replicas"),
         });
-        if let Some((reason, what)) = succeeded {
+        if let Some((reason, what)) = succeeded.filter(|_| written || !self.context.recorder.is_quiet()) {
             let recorder = self.context.recorder.for_component("resource-detector");
             let message = || format!("Get {what} of resource template successfully.");
             recorder.succeeded(involved(template), reason, written, message);

@@ -368,6 +368,9 @@ impl Pass<'_> {
 
     fn log_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
         let changed = !self.work.status.manifest_statuses.contains(&reflected.manifest_status);
+        if !changed && self.context.recorder.is_quiet() {
+            return;
+        }
         let recorder = self.status_recorder();
         let what = format!("{}/{}", manifest.resource.kind, manifest.key);
         let message = || format!("Reflect status for object({what}) succeed.");
