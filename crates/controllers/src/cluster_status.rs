@@ -91,13 +91,15 @@ async fn reconcile(context: &Context, observations: &Observations, name: &Cluste
         Err(MemberError::NoCluster(_)) => return Ok(Next::Done),
         Err(error) => (Probe::NoClient(error.to_string()), None),
     };
-    let now = context.now();
+    let moment = context.world.moment();
+    let now = Time::new(moment.now());
     let (ready, is_back) = {
         let mut observations = observations.lock();
         let remembered = observations.entry(name.clone()).or_default();
         let current = cluster.condition(conditions::READY);
         let before = remembered.observation.as_ref();
-        let (condition, observation) = readiness::settle(&probe, current, before, context.settings.thresholds, now);
+        let (condition, observation) =
+            readiness::settle(&probe, current, before, context.settings.thresholds, (now, &|at| moment.since(at)));
         let is_back = observation.ready && before.is_some_and(|before| !before.ready);
         remembered.observation = Some(observation);
         (condition, is_back)

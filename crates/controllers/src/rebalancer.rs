@@ -152,7 +152,8 @@ async fn write_status(
 /// Deletes a rebalancer that finished long enough ago, in the very state that was read.
 async fn expire(context: &Context, object: &Object) -> Result<Next> {
     let rebalancer = decoded(object.key(), WorkloadRebalancer::from_object(object))?;
-    match rebalance::expiry(&rebalancer, context.world.now()) {
+    let moment = context.world.moment();
+    match rebalance::expiry(&rebalancer, &|at| moment.since(at)) {
         Expiry::Never => return Ok(Next::Done),
         Expiry::After(left) => return Ok(Next::After(left)),
         Expiry::Now => {}

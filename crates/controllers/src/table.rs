@@ -294,6 +294,8 @@ pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task:
     let metrics = &context.metrics.registry;
     let started: Vec<_> = chosen.map(|controller| (controller.start)(context.clone())).collect();
     let observed = started.into_iter().map(|running| controller_runtime::metrics::observed(metrics.clone(), running));
+    // Not one of the controllers, whose number is reported.
+    tokio::spawn(context.world.clone().observe_steps(context.stop.clone().cancelled_owned()));
     Ok(observed.map(tokio::spawn).collect())
 }
 

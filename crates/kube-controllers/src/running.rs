@@ -23,7 +23,10 @@ pub struct Running {
 impl Running {
     pub(crate) fn new(context: &Context, chosen: impl Iterator<Item = Start>) -> Self {
         let (sender, starting) = mpsc::channel(1);
-        let tasks = chosen.map(|start| tokio::spawn(start(context.clone(), Starting(sender.clone())))).collect();
+        let mut tasks: Vec<_> =
+            chosen.map(|start| tokio::spawn(start(context.clone(), Starting(sender.clone())))).collect();
+        let (world, stop) = (context.informers.world().clone(), context.stop.clone());
+        tasks.push(tokio::spawn(world.observe_steps(stop.cancelled_owned())));
         Self { starting, tasks }
     }
 

@@ -1,7 +1,7 @@
 //! Matching, binding, overriding, rendering and aggregating, as pure functions.
 //!
 //! Functions take data and return data: the objects to write, not the writing. None reads a clock; the time is an
-//! argument.
+//! argument, and so is a function of it.
 #![warn(missing_docs, clippy::missing_errors_doc)]
 
 pub mod aggregation;
@@ -33,4 +33,9 @@ pub mod taints;
 pub mod template;
 pub mod works;
 
+use jiff::{SignedDuration, Timestamp};
 pub use karmada_api::manifest as prune;
+
+/// The time that has passed since a stamp, when a decision is made; negative for a stamp of the future. A difference of
+/// two times is wrong after the clock was set, and no workload may move because of that.
+pub type Since<'a> = &'a (dyn Fn(Timestamp) -> SignedDuration + Sync);

@@ -7,6 +7,8 @@ use karmada_api::apps::v1alpha1::{ObservedWorkload, WorkloadRebalancer, Workload
 use karmada_api::constants::reasons;
 use karmada_api::work::v1alpha2::{ResourceBindingSpec, ResourceBindingStatus};
 
+use crate::Since;
+
 /// The result of a workload that was rescheduled.
 pub const SUCCESSFUL: &str = "Successful";
 /// The result of a workload that could not be rescheduled.
@@ -116,7 +118,7 @@ pub enum Expiry {
 }
 
 /// By `ttlSecondsAfterFinished`. One whose newest generation has not been finished stays.
-pub fn expiry(rebalancer: &WorkloadRebalancer, now: jiff::Timestamp) -> Expiry {
+pub fn expiry(rebalancer: &WorkloadRebalancer, since: Since<'_>) -> Expiry {
     let status = &rebalancer.status;
     let (Some(ttl), Some(finished)) = (rebalancer.spec.ttl_seconds_after_finished, status.finish_time) else {
         return Expiry::Never;
@@ -124,8 +126,7 @@ pub fn expiry(rebalancer: &WorkloadRebalancer, now: jiff::Timestamp) -> Expiry {
     if status.observed_generation != rebalancer.metadata.generation {
         return Expiry::Never;
     }
-    let passed = now.duration_since(finished.timestamp());
-    let left = jiff::SignedDuration::from_secs(ttl.into()) - passed;
+    let left = jiff::SignedDuration::from_secs(ttl.into()).saturating_sub(since(finished.timestamp()));
     match Duration::try_from(left) {
         Ok(left) if !left.is_zero() => Expiry::After(left),
         _ => Expiry::Now,
@@ -237,6 +238,7 @@ mod tests {
 
     #[test]
     fn expiries() {
+        let since_noon = |at| time("12:00:00").timestamp().duration_since(at);
         for (ttl, finished, observed, expected) in [
             (json!(null), json!("2026-11-21T10:00:00Z"), 1, Expiry::Never),
             (json!(60), json!(null), 1, Expiry::Never),
@@ -248,7 +250,7 @@ mod tests {
         ] {
             let value = json!({"metadata": {"generation": 1}, "spec": {"workloads": [], "ttlSecondsAfterFinished": ttl},
                 "status": {"finishTime": finished, "observedGeneration": observed}});
-            assert_eq!(expiry(&rebalancer(&value), time("12:00:00").timestamp()), expected, "{value}");
+            assert_eq!(expiry(&rebalancer(&value), &since_noon), expected, "{value}");
         }
     }
 }

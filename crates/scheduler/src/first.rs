@@ -41,10 +41,11 @@ impl Scheduler {
         if depends || !shared.is_deciding() || !triggers::is_decided_first(binding, &options.name) {
             return None;
         }
-        let (answers, neighbours, now) = (Answers::default(), Neighbours::default(), Time::new(shared.world.now()));
+        let (answers, neighbours, moment) = (Answers::default(), Neighbours::default(), shared.world.moment());
+        let now = Time::new(moment.now());
         let known = Known { answers: &answers, others: None };
         let snapshot = shared.snapshot();
-        let plan = pass::plan(binding, &neighbours, &known, &snapshot, &options.gates, &shared.counted, now);
+        let plan = pass::plan(binding, &neighbours, &known, &snapshot, &options.gates, &shared.counted, &moment);
         let Plan::Decided { decision, record, fresh, why } = plan else { return None };
         let clusters = decision.clusters.as_ref().ok().filter(|clusters| !clusters.is_empty())?;
         let mut patch = writes::result(binding, binding.spec.placement.as_ref()?, clusters, record.as_deref())?;

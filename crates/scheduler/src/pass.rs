@@ -12,6 +12,7 @@ use scheduling::outcome::{self, WriteError};
 use scheduling::record::Record;
 use scheduling::{Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
+use world::Moment;
 
 use crate::assumptions::{AssumedReplicas, OtherAssumptions};
 use crate::estimates::{Answers, Known, Source};
@@ -151,17 +152,17 @@ fn reserve(
     neighbours: &Neighbours,
     answers: &Answers,
 ) -> (Plan, Option<AssumedReplicas>) {
-    let (snapshot, gates, time) = (shared.snapshot(), &shared.options.gates, Time::new(shared.world.now()));
+    let (snapshot, gates, time) = (shared.snapshot(), &shared.options.gates, shared.world.moment());
     if !shared.options.overcommit_protection {
         return (
-            plan(binding, neighbours, &Known { answers, others: None }, &snapshot, gates, &shared.counted, time),
+            plan(binding, neighbours, &Known { answers, others: None }, &snapshot, gates, &shared.counted, &time),
             None,
         );
     }
     let (key, now) = (binding.key(), shared.queue.now());
     let mut assumptions = shared.assumptions.lock();
     let known = Known { answers, others: Some(assumptions.others(&key, now)) };
-    let plan = plan(binding, neighbours, &known, &snapshot, gates, &shared.counted, time);
+    let plan = plan(binding, neighbours, &known, &snapshot, gates, &shared.counted, &time);
     let before = match &plan {
         Plan::Decided { decision: Decision { clusters: Ok(clusters), .. }, .. } if binding.is_workload() => {
             assumptions.assume(&key, &binding.spec, clusters, now)
@@ -219,11 +220,12 @@ pub(crate) fn plan(
     snapshot: &Snapshot,
     gates: &Gates,
     counted: &Counted,
-    now: Time,
+    moment: &Moment,
 ) -> Plan {
     let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
-    let problem = Problem { peers: Some(&peers), estimates, now: Some(now), ..problem };
+    let since = |at| moment.since(at);
+    let problem = Problem { peers: Some(&peers), estimates, since: Some(&since), ..problem };
     let needed = scheduling::needed(binding, snapshot, gates);
     if needed.is_none() && !writes::failed(binding) {
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
@@ -234,7 +236,8 @@ pub(crate) fn plan(
     let record = writes::is_news(binding, &decision).then(|| {
         // Decides again with explanations: most decisions yield no event and need none.
         let (_, verdicts) = scheduling::explain(&problem, snapshot, gates);
-        Record::of(&decision, &verdicts, writes::decided_generation(binding, &decision), now).to_text()
+        Record::of(&decision, &verdicts, writes::decided_generation(binding, &decision), Time::new(moment.now()))
+            .to_text()
     });
     Plan::Decided { decision, record, fresh: problem.is_fresh(), why }
 }

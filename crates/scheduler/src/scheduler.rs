@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use apimachinery::Object;
-use apimachinery::meta::Time;
 use client::Client;
 use controller_runtime::metrics::Steps;
 use controller_runtime::{Event, EventRecorder, InformerSet, Origin, Overlay};
@@ -17,6 +16,7 @@ use karmada_api::identity::BindingKey;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceHealth;
 use parking_lot::Mutex;
+use propagation::Since;
 use scheduling::Problem;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -120,9 +120,13 @@ impl Scheduler {
         let binding = Binding::decode(&object).ok()?;
         let (key_state, neighbours) = (self.0.queue.key_state(key), self.0.neighbours(&binding));
         let others = self.0.assumptions.lock().others(key, self.0.queue.now());
-        let (peers, now) = (neighbours.peers(), Some(Time::new(self.0.world.now())));
+        let (peers, moment) = (neighbours.peers(), self.0.world.moment());
+        let since = |at| moment.since(at);
         let problem = Problem::of(&binding);
-        let problem = problem.map(|problem| Problem { peers: Some(&peers), estimates: &others, now, ..problem });
+        let problem = problem.map(|problem| {
+            let since: Since<'_> = &since;
+            Problem { peers: Some(&peers), estimates: &others, since: Some(since), ..problem }
+        });
         let (snapshot, options) = (self.0.snapshot(), &self.0.options);
         Some(explain::explain(&object, &binding, key_state, problem.as_ref(), &snapshot, options))
     }
@@ -140,6 +144,7 @@ impl Shared {
             return;
         }
         self.deciding.store(true, Ordering::Relaxed);
+        tokio::spawn(self.world.clone().observe_steps(stop.clone().cancelled_owned()));
         let slots = Arc::new(Semaphore::new(self.options.workers));
         loop {
             // A slot is acquired first, so that the binding with the highest priority at that moment is taken from the

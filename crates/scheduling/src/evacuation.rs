@@ -110,12 +110,14 @@ fn outcome(
     let Some(placement) = by_taint::applied_placement(binding) else {
         return Outcome::Stays("its tolerations are unknown: the scheduler has not recorded a placement".to_owned());
     };
-    let (after_, taint) = match by_taint::verdict(departure.taints, &placement.cluster_tolerations, departure.now) {
+    let at = |now: Timestamp| move |stamp| now.duration_since(stamp);
+    let (after_, taint) = match by_taint::verdict(departure.taints, &placement.cluster_tolerations, &at(departure.now))
+    {
         Verdict::Stays => return Outcome::Stays("its policy tolerates the taints".to_owned()),
         Verdict::Leaves(taint) => (Duration::ZERO, taint),
         Verdict::StaysFor(time) => {
             let later = departure.now.checked_add(time).unwrap_or(Timestamp::MAX);
-            match by_taint::verdict(departure.taints, &placement.cluster_tolerations, later) {
+            match by_taint::verdict(departure.taints, &placement.cluster_tolerations, &at(later)) {
                 Verdict::Leaves(taint) => (time, taint),
                 Verdict::Stays | Verdict::StaysFor(_) => {
                     return Outcome::Stays("its policy tolerates the taints".to_owned());

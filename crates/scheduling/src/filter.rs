@@ -237,11 +237,11 @@ impl<'a, 'b> Filter<'a, 'b> {
 
     fn taints(&self, member: &Member) -> Result<(), Rejection> {
         let tolerations = &self.problem.placement.cluster_tolerations;
-        let now = self.problem.now.filter(|_| self.gates.tolerations_expire);
-        let is_tolerated = |taint: &Taint| match now {
-            Some(now) if taint.effect == taints::NO_EXECUTE => {
+        let since = self.problem.since.filter(|_| self.gates.tolerations_expire);
+        let is_tolerated = |taint: &Taint| match since {
+            Some(since) if taint.effect == taints::NO_EXECUTE => {
                 let taints = std::slice::from_ref(taint);
-                !matches!(by_taint::verdict(taints, tolerations, now.timestamp()), Verdict::Leaves(_))
+                !matches!(by_taint::verdict(taints, tolerations, since), Verdict::Leaves(_))
             }
             _ => tolerations.iter().any(|it| it.tolerates(taint)),
         };

@@ -7,6 +7,7 @@ use karmada_api::policy::v1alpha1::{
 };
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
+use propagation::Since;
 
 use crate::plugins::{Plugin, Plugins};
 
@@ -153,8 +154,8 @@ pub struct Problem<'a> {
     pub affinity_name: &'a str,
     /// `status.lastScheduledTime`.
     pub last_scheduled: Option<Time>,
-    /// The time of the decision. Without it, no toleration has expired.
-    pub now: Option<Time>,
+    /// The time since a stamp. Without it, no toleration has expired.
+    pub since: Option<Since<'a>>,
     /// The bindings of the same affinity groups, with the gate `WorkloadAffinity`.
     pub peers: Option<&'a Peers<'a>>,
     /// Estimates from other sources.
@@ -178,7 +179,7 @@ impl<'a> Problem<'a> {
             placement: binding.spec.placement.as_ref()?,
             affinity_name: &binding.status.scheduler_observing_affinity_name,
             last_scheduled: binding.status.last_scheduled_time,
-            now: None,
+            since: None,
             peers: None,
             estimates: &NoEstimates,
             steps: None,

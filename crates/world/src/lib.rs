@@ -2,16 +2,20 @@
 //! crate only; all other code receives a [`World`], which tests make virtual.
 
 mod level;
+mod steps;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 pub use level::Level;
+pub use steps::Moment;
+use steps::{Clocks, Steps};
 
 /// A clock and a source of randomness; clones share them. Code sleeps with `tokio::time`: a paused runtime and a
 /// virtual world advance together.
@@ -21,7 +25,16 @@ pub struct World(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     clock: Clock,
+    /// Where the monotonic times of `steps` begin.
+    origin: Origin,
+    steps: Steps,
     rng: Mutex<StdRng>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Origin {
+    System(std::time::Instant),
+    Virtual(tokio::time::Instant),
 }
 
 #[derive(Debug)]
@@ -29,11 +42,39 @@ enum Clock {
     System,
     /// The machine's clock, wrong by so many seconds.
     Skewed(Arc<AtomicI64>),
-    /// Wall time is `start` plus the time that tokio's clock has advanced since `origin`.
-    Virtual {
-        start: jiff::Timestamp,
-        origin: tokio::time::Instant,
-    },
+    /// Wall time is `start` plus the time that tokio's clock has advanced since the origin, wrong by so many seconds.
+    Virtual(jiff::Timestamp, AtomicI64),
+}
+
+/// Between two observations of the clock.
+const OBSERVED: Duration = Duration::from_secs(5);
+
+impl Origin {
+    fn elapsed(self) -> Duration {
+        match self {
+            Self::System(origin) => origin.elapsed(),
+            Self::Virtual(origin) => origin.elapsed(),
+        }
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "this crate is where time and randomness enter")]
+fn wall(clock: &Clock, origin: Origin) -> jiff::Timestamp {
+    match clock {
+        Clock::System => jiff::Timestamp::now(),
+        Clock::Skewed(seconds) => jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.load(Relaxed)),
+        Clock::Virtual(start, skew) => *start + origin.elapsed() + jiff::SignedDuration::from_secs(skew.load(Relaxed)),
+    }
+}
+
+fn clocks(clock: &Clock, origin: Origin) -> Clocks {
+    loop {
+        let (monotonic, wall) = (origin.elapsed(), wall(clock, origin));
+        // A process that stands still between the two readings would see a step.
+        if origin.elapsed().saturating_sub(monotonic) < Duration::from_secs(1) {
+            return Clocks { wall, monotonic };
+        }
+    }
 }
 
 /// The alphabet of generated names: no vowels, and no digits that resemble letters (upstream's
@@ -44,29 +85,70 @@ const NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 impl World {
     /// The machine's clock, and randomness seeded by the operating system.
     pub fn system() -> Self {
-        Self(Arc::new(Inner { clock: Clock::System, rng: Mutex::new(rand::make_rng()) }))
+        Self::with(Clock::System, Origin::System(std::time::Instant::now()), rand::make_rng())
     }
 
     /// For tests: the machine's clock, wrong by `seconds`, which a test changes at any moment.
     pub fn skewed_by(seconds: Arc<AtomicI64>) -> Self {
-        Self(Arc::new(Inner { clock: Clock::Skewed(seconds), rng: Mutex::new(rand::make_rng()) }))
+        Self::with(Clock::Skewed(seconds), Origin::System(std::time::Instant::now()), rand::make_rng())
     }
 
     /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness is seeded with `seed`.
     /// Must be called inside a tokio runtime.
     pub fn simulated(start: jiff::Timestamp, seed: u64) -> Self {
-        let clock = Clock::Virtual { start, origin: tokio::time::Instant::now() };
-        Self(Arc::new(Inner { clock, rng: Mutex::new(StdRng::seed_from_u64(seed)) }))
+        let clock = Clock::Virtual(start, AtomicI64::new(0));
+        Self::with(clock, Origin::Virtual(tokio::time::Instant::now()), StdRng::seed_from_u64(seed))
+    }
+
+    fn with(clock: Clock, origin: Origin, rng: StdRng) -> Self {
+        let first = clocks(&clock, origin);
+        Self(Arc::new(Inner { clock, origin, steps: Steps::new(first), rng: Mutex::new(rng) }))
+    }
+
+    /// For tests: sets a simulated clock forward by so many seconds, or back. Other clocks are not changed.
+    pub fn step(&self, seconds: i64) {
+        if let Clock::Virtual(_, skew) = &self.0.clock {
+            skew.fetch_add(seconds, Relaxed);
+        }
     }
 
     /// Wall-clock time.
     pub fn now(&self) -> jiff::Timestamp {
-        match self.0.clock {
-            Clock::System => jiff::Timestamp::now(),
-            Clock::Skewed(ref seconds) => {
-                jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds.load(Relaxed))
+        wall(&self.0.clock, self.0.origin)
+    }
+
+    /// The time, and the time that has passed since others, for decisions that a step of the clock must not cause.
+    pub fn moment(&self) -> Moment {
+        self.0.steps.observe(clocks(&self.0.clock, self.0.origin))
+    }
+
+    /// How often the clock has been set, as far as it was observed.
+    pub fn steps(&self) -> u64 {
+        self.moment();
+        self.0.steps.count()
+    }
+
+    /// Ends once the clock has been set, a few seconds later.
+    pub async fn stepped(&self) {
+        let before = self.steps();
+        while self.steps() == before {
+            tokio::time::sleep(OBSERVED).await;
+        }
+    }
+
+    /// Observes steps of the clock when they happen: a stamp that was made between a step and its observation is
+    /// attributed to the wrong side of it. Ends with `stop`.
+    pub async fn observe_steps(self, stop: impl Future<Output = ()>) {
+        let observing = async {
+            loop {
+                self.moment();
+                tokio::time::sleep(OBSERVED).await;
             }
-            Clock::Virtual { start, origin } => start + origin.elapsed(),
+        };
+        tokio::select! {
+            biased;
+            () = stop => {}
+            () = observing => {}
         }
     }
 
@@ -116,6 +198,10 @@ mod tests {
         assert_eq!(text, b.uuid());
         let parts: Vec<usize> = text.split('-').map(str::len).collect();
         assert_eq!((parts, text.as_bytes()[14]), (vec![8, 4, 4, 4, 12], b'4'));
+        b.moment();
+        b.step(3600);
+        let moment = b.moment();
+        assert_eq!((moment.now().as_second(), moment.since(start).as_secs(), b.steps(), a.steps()), (3690, 90, 1, 0));
         assert!(matches!(text.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{text}");
     }
 }

@@ -54,8 +54,10 @@ async fn reconcile(context: &Context, seen: &Seen, key: &BindingKey) -> Result<N
     if !has_health.await {
         return Ok(Next::Done);
     }
-    let now = context.world.now();
-    let decision = application::decide(&binding, behavior, &before, now, &|cluster| is_ready(context, cluster));
+    let moment = context.world.moment();
+    let (now, since) = (moment.now(), |at| moment.since(at));
+    let is_ready = |cluster: &str| is_ready(context, cluster);
+    let decision = application::decide(&binding, behavior, &before, now, &since, &is_ready);
     if !decision.seen.is_empty() {
         seen.lock().insert(key.clone(), decision.seen.clone());
     }

@@ -14,6 +14,7 @@ use karmada_api::identity::ClusterName;
 use parking_lot::Mutex;
 use propagation::failover::brake::{self, Fleet, Member, Recovery, Sign};
 use propagation::failover::by_taint;
+use world::Moment;
 
 use crate::Context;
 use crate::cluster_status;
@@ -62,12 +63,12 @@ impl Brake {
     }
 
     /// Whether evictions from a cluster are paused.
-    pub(super) fn hold(&self, cluster: &Cluster, now: Time) -> Hold {
+    pub(super) fn hold(&self, cluster: &Cluster, moment: &Moment) -> Hold {
         let mut state = self.0.lock();
         if state.engaged.is_some_and(|since| !brake::is_released(cluster, since)) {
             return Hold::Engaged;
         }
-        match state.recovery(cluster, now) {
+        match state.recovery(cluster, moment) {
             Recovery::No => Hold::Free,
             Recovery::Settles(time) => Hold::For(time),
             Recovery::Awaited(time) => {
@@ -83,12 +84,14 @@ impl Brake {
         let Some(acting) = state.acting.clone() else { return };
         let clusters = context.clusters.all();
         let members = clusters.iter().map(|it| Member { cluster: it, suspect: state.sign(it) == Some(Sign::Missing) });
-        let (before, now) = (state.engaged, context.now());
-        let (engaged, fleet) = brake::engaged(members, before, context.settings.eviction.brake, now);
+        let (before, moment) = (state.engaged, context.world.moment());
+        let now = Time::new(moment.now());
+        let since = |at| moment.since(at);
+        let (engaged, fleet) = brake::engaged(members, before, context.settings.eviction.brake, (now, &since));
         (state.engaged, state.fleet) = (engaged, fleet);
         let over = |name: &ClusterName| {
             let cluster = clusters.iter().find(|it| it.metadata.name == *name);
-            cluster.is_none_or(|cluster| !matches!(state.recovery(cluster, now), Recovery::Awaited(_)))
+            cluster.is_none_or(|cluster| !matches!(state.recovery(cluster, &moment), Recovery::Awaited(_)))
         };
         let over: Vec<ClusterName> = state.recovering.iter().filter(|name| over(name)).cloned().collect();
         for name in over {
@@ -127,10 +130,10 @@ impl State {
         self.signs.get(cluster.metadata.name.as_str()).copied()
     }
 
-    fn recovery(&self, cluster: &Cluster, now: Time) -> Recovery {
-        let running = self.since.map(|since| now.timestamp().duration_since(since.timestamp()));
+    fn recovery(&self, cluster: &Cluster, moment: &Moment) -> Recovery {
+        let running = self.since.map(|since| moment.since(since.timestamp()));
         let running = running.and_then(|running| Duration::try_from(running).ok()).unwrap_or_default();
-        brake::recovery(cluster, self.sign(cluster), running, now)
+        brake::recovery(cluster, self.sign(cluster), running, &|at| moment.since(at))
     }
 }
 

@@ -47,8 +47,12 @@ async fn reconcile(context: &Context, key: &BindingKey) -> Result<Next> {
     let cached = context.bindings(scope).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
     let binding = Binding::decode(&object)?;
-    let (now, grace) = (context.world.now(), context.settings.eviction.grace);
-    let assessment = assess(&binding, Circumstances { now, grace, is_ready: &|cluster| is_ready(context, cluster) });
+    let (moment, grace) = (context.world.moment(), context.settings.eviction.grace);
+    let since = |at| moment.since(at);
+    let assessment = assess(
+        &binding,
+        Circumstances { now: moment.now(), since: &since, grace, is_ready: &|cluster| is_ready(context, cluster) },
+    );
     if let Some(tasks) = assessment.tasks {
         let mut spec = binding.spec.clone();
         spec.graceful_eviction_tasks = tasks;

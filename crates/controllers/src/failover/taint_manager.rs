@@ -279,19 +279,20 @@ async fn evict(context: &Context, shared: &Shared, scope: Scope, eviction: &Evic
         failed(&format_args!("the tolerations are unknown: annotation {annotation} is missing or malformed"));
         return Ok(Outcome::Stays);
     };
-    let taint = match by_taint::verdict(taints, &placement.cluster_tolerations, context.world.now()) {
+    let moment = context.world.moment();
+    let taint = match by_taint::verdict(taints, &placement.cluster_tolerations, &|at| moment.since(at)) {
         Verdict::Stays => return Ok(Outcome::Stays),
         Verdict::StaysFor(time) => return Ok(Outcome::Later(time)),
         Verdict::Leaves(taint) => taint,
     };
-    match context.brake.hold(&cluster, context.now()) {
+    match context.brake.hold(&cluster, &moment) {
         Hold::Free if is_stranded(context, shared, &cluster) => return Ok(Outcome::Stays),
         Hold::Free => {}
         Hold::Engaged => return Ok(Outcome::Stays),
         Hold::For(time) => return Ok(Outcome::Later(time)),
     }
     let (purge_mode, keeps_state) = (context.settings.eviction.purge_mode, context.settings.gates.stateful_failover);
-    let now = context.world.now();
+    let now = moment.now();
     let spec = match by_taint::evicted(&binding, name, taint, now, Options { purge_mode, keeps_state }) {
         Ok(Some(spec)) => spec,
         Ok(None) => return Ok(Outcome::Stays),

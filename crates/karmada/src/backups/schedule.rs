@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use metrics::{Counters, Description, Gauges, Registry};
 use storage::embedded::EmbeddedStore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use world::World;
+use world::{Moment, World};
 
 use super::{Last, file, keys, stamp};
 
@@ -83,8 +83,8 @@ fn wait(newest: Option<Timestamp>, now: Timestamp, interval: Duration) -> Durati
 }
 
 /// The names of expired backups, given all sorted by time. The newest was verified just now and never expires.
-fn expired(taken: &[Taken], now: Timestamp, retention: &Retention) -> Vec<String> {
-    let old = |it: &Taken| match (retention.age, Duration::try_from(now.duration_since(it.time))) {
+fn expired(taken: &[Taken], since: impl Fn(Timestamp) -> SignedDuration, retention: &Retention) -> Vec<String> {
+    let old = |it: &Taken| match (retention.age, Duration::try_from(since(it.time))) {
         (Some(most), Ok(age)) => age > most,
         _ => false,
     };
@@ -167,7 +167,8 @@ impl Schedule {
     }
 
     async fn take(&self) -> anyhow::Result<Last> {
-        let now = self.world.now();
+        let moment = self.world.moment();
+        let now = moment.now();
         let files = if self.plan.with_keys { keys::read(&self.data_dir)? } else { Vec::new() };
         let backup = self.store.backup(now.into(), files).context("reading the store")?;
         let revision = backup.header().revision;
@@ -176,7 +177,7 @@ impl Schedule {
         let contents = file::save(file::pieces(backup), &file, &mut |_| {}).await?;
         let last = Last { time: now, revision, bytes: contents.length, file };
         // The backup exists whether or not these succeed.
-        for done in [self.expire(now), last.write(&self.data_dir)] {
+        for done in [self.expire(&moment), last.write(&self.data_dir)] {
             if let Err(error) = done {
                 tracing::warn!(err = format!("{error:#}"), "A backup is taken; what follows it fails");
             }
@@ -185,11 +186,11 @@ impl Schedule {
     }
 
     /// Removes expired backups, after a new one was verified.
-    fn expire(&self, now: Timestamp) -> anyhow::Result<()> {
+    fn expire(&self, moment: &Moment) -> anyhow::Result<()> {
         let directory = &self.plan.directory;
         let attempt = || format!("removing expired backups in {}", directory.display());
         let taken = list(directory).with_context(attempt)?;
-        for name in expired(&taken, now, &self.plan.retention) {
+        for name in expired(&taken, |at| moment.since(at), &self.plan.retention) {
             std::fs::remove_file(directory.join(&name)).with_context(attempt)?;
             tracing::debug!(name, "An expired backup is removed");
         }
@@ -274,8 +275,12 @@ mod tests {
             (1, hour(1), vec!["1", "4", "6"]),
             (3, hour(7), vec!["1", "4"]),
         ] {
-            assert_eq!(expired(&all, now, &Retention { count, age }), expected, "{count} {age:?}");
+            assert_eq!(
+                expired(&all, |at| now.duration_since(at), &Retention { count, age }),
+                expected,
+                "{count} {age:?}"
+            );
         }
-        assert!(expired(&[], now, &Retention { count: 1, age: None }).is_empty());
+        assert!(expired(&[], |at| now.duration_since(at), &Retention { count: 1, age: None }).is_empty());
     }
 }

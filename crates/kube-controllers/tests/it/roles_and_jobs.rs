@@ -59,6 +59,14 @@ async fn finished_jobs_are_deleted_after_their_ttl() {
     }
     plane.settle().await;
     assert!(plane.get(&jobs, "demo/short").await.is_some(), "its time is not up");
+    // The clock is set; no time has passed.
+    for step in [86_400, -172_800] {
+        plane.world.step(step);
+        plane.merge(&jobs, "demo/short", json!({"metadata": {"annotations": {"step": step.to_string()}}})).await;
+        plane.settle().await;
+        let job = plane.get(&jobs, "demo/short").await.expect("a Job");
+        assert!(job["metadata"]["deletionTimestamp"].is_null(), "its time is not up, step {step}");
+    }
     plane.merge(&jobs, "demo/raised", json!({"spec": {"ttlSecondsAfterFinished": 500}})).await;
     let expired = async || {
         // No garbage collector runs here, so the test removes the finalizer of the foreground deletion.

@@ -11,6 +11,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, reasons};
 
 use super::by_taint;
+use crate::Since;
 
 /// When the brake engages.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,13 +53,12 @@ impl Member<'_> {
     }
 
     /// Whether it turned not ready within the window.
-    fn turned(&self, window: Duration, now: Time) -> bool {
+    fn turned(&self, window: Duration, since: Since<'_>) -> bool {
         let ready = self.cluster.condition(conditions::READY).filter(|ready| ready.status != "True");
         let turned = ready.and_then(|ready| ready.last_transition_time);
         turned.is_some_and(|at| {
-            let since = Duration::try_from(now.timestamp().duration_since(at.timestamp()));
             // A stamp of the future, by another clock, is recent.
-            since.is_ok_and(|since| since <= window) || at > now
+            Duration::try_from(since(at.timestamp())).map_or(true, |since| since <= window)
         })
     }
 }
@@ -77,12 +77,12 @@ pub fn engaged<'a>(
     fleet: impl IntoIterator<Item = Member<'a>>,
     before: Option<Time>,
     limits: Limits,
-    now: Time,
+    (now, since): (Time, Since<'_>),
 ) -> (Option<Time>, Fleet) {
     let (mut counted, mut recent, mut evidence) = (Fleet::default(), 0, false);
     for member in fleet.into_iter().filter(Member::counts) {
         counted.clusters += 1;
-        let turned = member.turned(limits.window, now);
+        let turned = member.turned(limits.window, since);
         evidence |= turned;
         counted.unhealthy += usize::from(member.is_down());
         // A suspect member is about to turn.
@@ -128,7 +128,7 @@ const FIRST_SIGN: Duration = Duration::from_secs(120);
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// `running` is for how long this process has watched the fleet.
-pub fn recovery(cluster: &Cluster, sign: Option<Sign>, running: Duration, now: Time) -> Recovery {
+pub fn recovery(cluster: &Cluster, sign: Option<Sign>, running: Duration, since: Since<'_>) -> Recovery {
     let within = |limit: Duration, passed: Duration| limit.checked_sub(passed).filter(|left| !left.is_zero());
     if cluster.is_ready() {
         let turned = cluster.condition(conditions::READY).and_then(|ready| ready.last_transition_time);
@@ -137,7 +137,7 @@ pub fn recovery(cluster: &Cluster, sign: Option<Sign>, running: Duration, now: T
             by_taint::evicting(&cluster.spec.taints).all(|taint| taint.time_added.is_some_and(|added| added < *at))
         };
         let turned = turned.filter(is_old);
-        let passed = turned.and_then(|at| Duration::try_from(now.timestamp().duration_since(at.timestamp())).ok());
+        let passed = turned.and_then(|at| Duration::try_from(since(at.timestamp())).ok());
         return passed.and_then(|passed| within(SETTLE, passed)).map_or(Recovery::No, Recovery::Settles);
     }
     match sign {
@@ -207,6 +207,10 @@ mod tests {
         Time::new(jiff::Timestamp::from_second(second).unwrap())
     }
 
+    fn since_1000(stamp: jiff::Timestamp) -> jiff::SignedDuration {
+        at(1000).timestamp().duration_since(stamp)
+    }
+
     /// `up`, `down@N` for one that turned at second N, `suspect`, `new` for one that never was ready, `leaving@N`.
     fn cluster(word: &str) -> (Cluster, bool) {
         let (kind, turned) = word.split_once('@').unwrap_or((word, "0"));
@@ -263,7 +267,7 @@ mod tests {
             let fleet: Vec<(Cluster, bool)> = words.split_whitespace().map(cluster).collect();
             let members = fleet.iter().map(|(cluster, suspect)| Member { cluster, suspect: *suspect });
             let limits = Limits { share, ..Limits::default() };
-            let (since, _) = super::engaged(members, before.map(at), limits, at(1000));
+            let (since, _) = super::engaged(members, before.map(at), limits, (at(1000), &since_1000));
             let expected = engaged.then(|| before.map_or(at(1000), at));
             assert_eq!(since, expected, "{words}, {before:?}, {share}");
         }
@@ -288,7 +292,7 @@ mod tests {
             let (mut cluster, _) = cluster(word);
             let taint = json!([{"key": "a", "effect": "NoExecute", "timeAdded": at(994)}]);
             cluster.spec.taints = serde_json::from_value(taint).unwrap();
-            let found = recovery(&cluster, sign, Duration::from_secs(running), at(1000));
+            let found = recovery(&cluster, sign, Duration::from_secs(running), &since_1000);
             assert_eq!(found, expected, "{word} {sign:?} {running}");
         }
     }

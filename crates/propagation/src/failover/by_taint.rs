@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apimachinery::meta::Time;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use karmada_api::constants::{annotations, evictions, taints};
 use karmada_api::kubernetes::{Taint, Toleration};
 use karmada_api::policy::v1alpha1::{ClusterPurgeMode, Placement, PurgeMode};
@@ -11,6 +11,7 @@ use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec};
 
 use super::{clusters_of, leave, state};
+use crate::Since;
 
 /// The effect of a cluster's taints on a binding in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,23 +31,26 @@ pub fn evicting(taints: &[Taint]) -> impl Iterator<Item = &Taint> {
 
 /// Of several tolerations of a taint the first one applies. `tolerationSeconds` counts from the taint's `timeAdded`; a
 /// taint without it is tolerated until the API server has set it.
-pub fn verdict<'a>(taints: &'a [Taint], tolerations: &[Toleration], now: Timestamp) -> Verdict<'a> {
-    let mut soonest: Option<(Timestamp, &Taint)> = None;
+pub fn verdict<'a>(taints: &'a [Taint], tolerations: &[Toleration], since: Since<'_>) -> Verdict<'a> {
+    let mut soonest: Option<(SignedDuration, &Taint)> = None;
     for taint in evicting(taints) {
         let Some(toleration) = tolerations.iter().find(|toleration| toleration.tolerates(taint)) else {
             return Verdict::Leaves(taint);
         };
         let (Some(seconds), Some(added)) = (toleration.toleration_seconds, taint.time_added) else { continue };
-        let tolerated = jiff::SignedDuration::from_secs(seconds.max(0));
+        let tolerated = SignedDuration::from_secs(seconds.max(0));
         // A time beyond the calendar is never reached.
-        let Ok(until) = added.timestamp().checked_add(tolerated) else { continue };
-        if soonest.is_none_or(|(earlier, _)| until < earlier) {
-            soonest = Some((until, taint));
+        if added.timestamp().checked_add(tolerated).is_err() {
+            continue;
+        }
+        let left = tolerated.saturating_sub(since(added.timestamp()));
+        if soonest.is_none_or(|(earlier, _)| left < earlier) {
+            soonest = Some((left, taint));
         }
     }
     match soonest {
         None => Verdict::Stays,
-        Some((until, taint)) => match Duration::try_from(until.duration_since(now)) {
+        Some((left, taint)) => match Duration::try_from(left) {
             Ok(left) if !left.is_zero() => Verdict::StaysFor(left),
             _ => Verdict::Leaves(taint),
         },
@@ -152,7 +156,7 @@ mod tests {
         ] {
             let listed: Vec<Taint> = serde_json::from_value(taints.clone()).unwrap();
             let parsed: Vec<Toleration> = serde_json::from_value(tolerations.clone()).unwrap();
-            let found = match verdict(&listed, &parsed, now) {
+            let found = match verdict(&listed, &parsed, &|at| now.duration_since(at)) {
                 Verdict::Stays => "stays".to_owned(),
                 Verdict::StaysFor(time) => format!("stays for {}s", time.as_secs()),
                 Verdict::Leaves(taint) => format!("leaves for {}", taint.key),

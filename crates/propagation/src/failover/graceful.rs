@@ -8,11 +8,15 @@ use karmada_api::identity::ClusterName;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{AggregatedStatusItem, GracefulEvictionTask, ResourceHealth, TargetCluster};
 
+use crate::Since;
+
 /// The inputs of an assessment besides the binding.
 #[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
     /// The current time.
     pub now: Timestamp,
+    /// The time since a stamp of a task.
+    pub since: Since<'a>,
     /// `--graceful-eviction-timeout`, for tasks without a grace period.
     pub grace: Duration,
     /// Whether a cluster is ready: reports of other clusters may be long out of date.
@@ -52,7 +56,7 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
     for task in tasks {
         let mut task = task.clone();
         // A stamp of the future is by a clock that was wrong: the period begins now.
-        let Some(created) = task.creation_timestamp.filter(|at| !is_of_the_future(*at, circumstances.now)) else {
+        let Some(created) = task.creation_timestamp.filter(|at| !is_of_the_future(*at, circumstances.since)) else {
             task.creation_timestamp = Some(Time::new(circumstances.now));
             left.push(task);
             continue;
@@ -82,8 +86,8 @@ pub fn assess(binding: &Binding, circumstances: Circumstances<'_>) -> Assessment
 const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
 /// Whether a stamp is later than those of another process whose clock is nearly right.
-fn is_of_the_future(at: Time, now: Timestamp) -> bool {
-    at.timestamp().duration_since(now) > SKEW
+fn is_of_the_future(at: Time, since: Since<'_>) -> bool {
+    since(at.timestamp()) < -SKEW
 }
 
 /// The time until the grace period of a task is over; `None` when it is.
@@ -91,7 +95,7 @@ fn remaining(task: &GracefulEvictionTask, created: Time, circumstances: Circumst
     let own = task.grace_period_seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or_default()));
     // The time stamp has no fraction of a second, and no copy may be removed too early.
     let grace = own.unwrap_or(circumstances.grace) + Duration::from_secs(1);
-    let passed = circumstances.now.duration_since(created.timestamp());
+    let passed = (circumstances.since)(created.timestamp());
     let passed = Duration::try_from(passed).unwrap_or_default();
     grace.checked_sub(passed).filter(|left| !left.is_zero())
 }
@@ -138,8 +142,9 @@ mod tests {
 
     fn assessed(spec: Value, status: Value, ready: &[&str]) -> Assessment {
         let is_ready = |name: &str| ready.contains(&name);
-        let now = NOW.parse().unwrap();
-        let circumstances = Circumstances { now, grace: Duration::from_secs(600), is_ready: &is_ready };
+        let now: Timestamp = NOW.parse().unwrap();
+        let since = |at: Timestamp| now.duration_since(at);
+        let circumstances = Circumstances { now, since: &since, grace: Duration::from_secs(600), is_ready: &is_ready };
         assess(&binding(spec, status), circumstances)
     }
 

@@ -77,8 +77,9 @@ fn expired_tolerations_admit_no_cluster_where_taints_evict() {
         (json!(0), "2026-01-01T00:00:00Z", evicting, false),
     ] {
         let binding = binding(&tolerates(seconds), &json!({}));
-        let now = Some(serde_json::from_value(json!(now)).expect("a time"));
-        let problem = Problem { now, ..Problem::of(&binding).expect("a placement") };
+        let time: jiff::Timestamp = now.parse().expect("a time");
+        let since = |at| time.duration_since(at);
+        let problem = Problem { since: Some(&since), ..Problem::of(&binding).expect("a placement") };
         assert_eq!(decide(&problem, &clusters, &gates).clusters.is_ok(), is_feasible, "{now:?} {gates:?}");
     }
 }

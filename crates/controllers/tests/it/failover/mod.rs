@@ -2,6 +2,7 @@
 
 mod application;
 pub mod brake;
+mod clocks;
 mod graceful;
 mod leaving;
 mod taints;
