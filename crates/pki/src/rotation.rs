@@ -95,6 +95,10 @@ pub enum Renewal {
 /// `signer` is the end of the generation that would sign the new certificate.
 pub fn leaf(leaf: Leaf, signer: i64, now: i64) -> Renewal {
     let Some(issuer) = leaf.issuer else { return Renewal::Now };
+    // It was issued while the clock was ahead: until it is there again, no client accepts the certificate.
+    if leaf.validity.not_before > now {
+        return Renewal::Now;
+    }
     let ends = leaf.validity.not_after.min(issuer);
     let margin = RENEW_BEFORE.min(leaf.validity.lifetime() / 4);
     let due = ends.saturating_sub(margin);
@@ -254,6 +258,8 @@ mod tests {
             // Ten days of life: a quarter of it.
             (10, Some(3650), 3650, 7, Renewal::At(day(7) + DAY / 2)),
             (365, None, 3650, 0, Renewal::Now),
+            // The clock was set back.
+            (365, Some(3650), 3650, -1, Renewal::Now),
         ] {
             let certificate =
                 Leaf { validity: Validity { not_before: 0, not_after: day(lifetime) }, issuer: issuer.map(day) };

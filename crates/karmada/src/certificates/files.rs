@@ -1,11 +1,12 @@
-//! Waits for changes of files: the kernel reports them, without polling. If it cannot, the next scheduled check detects
-//! them.
+//! Waits for changes of files: the kernel reports them, without polling. If it cannot, the files are checked every minute.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+/// Between two checks of files whose changes are not reported: kube-apiserver's interval.
+const UNREPORTED: Duration = Duration::from_secs(60);
 /// Certificate and key are written one after the other.
 const SETTLE: Duration = Duration::from_secs(1);
 
@@ -83,7 +84,7 @@ impl Changes {
     pub fn of(directories: &[PathBuf]) -> Self {
         let watched = inotify::Watched::of(directories);
         if watched.is_none() {
-            tracing::info!("Changes of certificate files are not reported here; the files are read once a day");
+            tracing::info!("Changes of certificate files are not reported here; the files are read once a minute");
         }
         Self(watched)
     }
@@ -102,11 +103,24 @@ impl Changes {
         }
     }
 
-    /// Waits for one change or more.
+    /// Waits for one change or more; if changes are not reported, until one may have happened.
     pub async fn next(&mut self) {
         match &self.0 {
             Some(watched) => watched.next().await,
-            None => std::future::pending().await,
+            None => tokio::time::sleep(UNREPORTED).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn unreported_changes_are_detected_within_a_minute() {
+        let begun = tokio::time::Instant::now();
+        let day = Duration::from_secs(24 * 3600);
+        assert!(Changes(None).settled(day, &CancellationToken::new()).await);
+        assert_eq!(begun.elapsed(), UNREPORTED + SETTLE);
     }
 }

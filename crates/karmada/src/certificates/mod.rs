@@ -113,8 +113,10 @@ impl Keeper {
                     RETRY
                 }
             };
-            if !changes.settled(pause, &stop).await {
-                return;
+            // After the clock was set, a certificate may have expired, or not be valid yet.
+            tokio::select! {
+                goes_on = changes.settled(pause, &stop) => if !goes_on { return },
+                () = self.world.stepped() => {}
             }
         }
     }

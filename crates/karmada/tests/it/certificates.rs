@@ -150,6 +150,12 @@ impl Plane {
         assert_eq!(connection.send_request(request).await.expect("answered").status(), 201, "{name}");
     }
 
+    async fn advance_clock(&self, time: Duration) {
+        tokio::time::pause();
+        tokio::time::advance(time).await;
+        tokio::time::resume();
+    }
+
     /// Advances the time, and checks the certificates.
     async fn advance(&self, time: Duration) {
         let checks = || {
@@ -157,9 +163,7 @@ impl Plane {
             counters.value(&["success"])
         };
         let before = checks();
-        tokio::time::pause();
-        tokio::time::advance(time).await;
-        tokio::time::resume();
+        self.advance_clock(time).await;
         until("a check", async || checks() > before).await;
     }
 }
@@ -287,6 +291,22 @@ async fn certificates_survive_steps_of_a_year() {
         until("renewed", async || plane.reads(&Config::read(&plane.running)).await == Ok(200)).await;
         plane.create(&Config::read(&plane.running), &format!("year-{year}")).await;
         assert_eq!(watch.next(&plane).await, format!("year-{year}"));
+    }
+    plane.running.stop().await.expect("an end");
+}
+
+/// Certificates that are not valid by a clock that was set are replaced at once: not at the next scheduled check.
+#[tokio::test]
+async fn certificates_follow_a_clock_that_is_set() {
+    let directory = TempDir::new().expect("a directory");
+    let plane = Plane::start(directory.path(), None).await;
+    for days in [400, -400, 30, -30] {
+        plane.world.step(days * 24 * 3600);
+        until("renewed", async || {
+            plane.advance_clock(Duration::from_secs(5)).await;
+            plane.reads(&Config::read(&plane.running)).await == Ok(200)
+        })
+        .await;
     }
     plane.running.stop().await.expect("an end");
 }
