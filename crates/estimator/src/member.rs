@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Informer, InformerSet, Selection};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
@@ -167,7 +166,8 @@ impl Estimate for MemberEstimator {
         let sets = trees(&self.0.replica_sets.cache().list(Some(namespace)));
         let Some(set) = new_replica_set(&deployment, &sets) else { return Ok(0) };
         let pods = trees(&self.0.pods.cache().list(Some(namespace)));
-        let found = unschedulable_pods(set, &pods, threshold, Time::new(self.0.world.now()));
+        let moment = self.0.world.moment();
+        let found = unschedulable_pods(set, &pods, threshold, &|at| moment.since(at));
         observer.step_finished("GetWorkloadUnschedulablePods");
         Ok(found)
     }

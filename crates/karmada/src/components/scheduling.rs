@@ -67,7 +67,8 @@ pub async fn scheduler_estimator(flags: &FlagValues<'_>) -> anyhow::Result<()> {
         let listener = bound.listen()?;
         let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());
         let ready = format!("The estimator of cluster {cluster} is ready on {address}");
-        Ok(StartedComponent { ready, tasks: vec![tokio::spawn(serving)] })
+        let observing = around.world.clone().observe_steps(around.stop.clone().cancelled_owned());
+        Ok(StartedComponent { ready, tasks: vec![tokio::spawn(serving), tokio::spawn(observing)] })
     })
     .await
 }

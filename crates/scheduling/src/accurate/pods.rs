@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use apimachinery::meta::{LabelSelector, Time};
 use apimachinery::selector::Selector;
+use jiff::SignedDuration;
+use propagation::Since;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -50,26 +52,22 @@ pub fn unschedulable_pods<'a>(
     replica_set: &Value,
     pods: impl IntoIterator<Item = &'a Value>,
     threshold: Duration,
-    now: Time,
+    since: Since<'_>,
 ) -> i64 {
     let (Some(selector), Some(uid)) = (selects(replica_set), replica_set["metadata"]["uid"].as_str()) else {
         return 0;
     };
+    let threshold = SignedDuration::try_from(threshold).unwrap_or(SignedDuration::MAX);
     let refused = |pod: &&Value| {
         let conditions = pod["status"]["conditions"].as_array();
         conditions.into_iter().flatten().any(|condition| {
-            let since = Time::deserialize(&condition["lastTransitionTime"]).ok();
+            let refused = Time::deserialize(&condition["lastTransitionTime"]).ok();
             condition["type"] == "PodScheduled"
                 && condition["status"] == "False"
                 && condition["reason"] == "Unschedulable"
-                && since.is_some_and(|since| lasted(since, now) > threshold)
+                && refused.is_some_and(|at| since(at.timestamp()) > threshold)
         })
     };
     let own = pods.into_iter().filter(|pod| controlled_by(pod, uid) && matches(&selector, pod));
     i64::try_from(own.filter(refused).count()).unwrap_or(i64::MAX)
-}
-
-fn lasted(since: Time, now: Time) -> Duration {
-    let seconds = now.timestamp().as_second().saturating_sub(since.timestamp().as_second());
-    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
 }

@@ -304,8 +304,9 @@ fn unschedulable_pods_are_counted() {
         pod("new", "True", "", "2026-01-05T00:00:00Z"),
         pod("old", "False", "Unschedulable", "2026-01-05T00:00:00Z"),
     ];
-    let now = serde_json::from_value(json!("2026-01-05T00:10:00Z")).unwrap();
-    let count = |minutes: u64| unschedulable_pods(found, &pods, Duration::from_secs(60 * minutes), now);
+    let now: jiff::Timestamp = "2026-01-05T00:10:00Z".parse().unwrap();
+    let since = |at| now.duration_since(at);
+    let count = |minutes: u64| unschedulable_pods(found, &pods, Duration::from_secs(60 * minutes), &since);
     assert_eq!([count(0), count(3), count(5), count(10)], [2, 1, 1, 0]);
     assert_eq!(new_replica_set(&deployment, &sets[..1]), None);
 }
