@@ -120,13 +120,27 @@ async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Re
     }
 }
 
+/// The index of Works that preserve their objects, by execution namespace. Without it, each deletion of a namespace would
+/// read every Work of its cluster.
+pub(super) const PRESERVING: &str = "works-that-preserve";
+
+/// The value in that index, found without decoding. A Work that cannot be decoded may preserve its objects.
+pub(super) fn preserving(work: &Object) -> Vec<String> {
+    let json = work.json();
+    let value = |path: &[&str]| work.place_of(&json, path).map(|place| &json[place]);
+    let preserves = match value(&["spec", "preserveResourcesOnDeletion"]) {
+        Some(flag) => !matches!(flag, b"false" | b"null"),
+        None => value(&["spec"]).is_some_and(|spec| !spec.starts_with(b"{")),
+    };
+    work.namespace().filter(|_| preserves).map(str::to_owned).into_iter().collect()
+}
+
 /// Whether a Namespace has objects that stay in the member, which its deletion would delete. Works that preserve objects
 /// mark it before they end.
 fn holds_preserved(context: &Context, member: &Member, namespace: &Object) -> bool {
     let name = namespace.name();
-    let works = || context.works.cache().list(Some(&names::execution_namespace(&member.name)));
+    let works = || context.works.cache().by_index(PRESERVING, &names::execution_namespace(&member.name));
     let preserves = |work: &Arc<Object>| {
-        // Most Works name the namespace without being decoded.
         work.annotation(annotations::BINDING_NAMESPACE).is_none_or(|of| of == name)
             && Work::read(work).map_or(true, |work| deletion::preserves_in(&work, name))
     };
@@ -184,5 +198,31 @@ async fn release(
         // Unchanged, or never managed: it has no marks of ours.
         Ok(Update::Unchanged) | Err(retain::Error::UnmanagedObject { .. }) => Ok(()),
         Err(error) => Err(Error::Wait(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn works_that_preserve_are_indexed() {
+        for (spec, expected) in [
+            (json!({"workload": {"manifests": [{"spec": {"preserveResourcesOnDeletion": true}}]}}), false),
+            (json!({"preserveResourcesOnDeletion": true, "workload": {"manifests": []}}), true),
+            (json!({"workload": {"manifests": []}, "preserveResourcesOnDeletion": true}), true),
+            (json!({"preserveResourcesOnDeletion": false}), false),
+            (json!({"preserveResourcesOnDeletion": null}), false),
+            (json!({"preserveResourcesOnDeletion": "yes"}), true),
+            (json!("damaged"), true),
+            (Value::Null, true),
+        ] {
+            let work = json!({"metadata": {"name": "w", "namespace": "karmada-es-m1"}, "spec": spec});
+            let found = preserving(&Object::from_value(&work).expect("an object"));
+            let expected = if expected { vec!["karmada-es-m1"] } else { Vec::new() };
+            assert_eq!(found, expected, "{spec}");
+        }
     }
 }

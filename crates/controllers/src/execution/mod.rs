@@ -119,6 +119,7 @@ pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(1);
 /// controllers has started, because nothing would queue its Work for the other.
 pub(crate) fn run_dispatch(context: Context) -> BoxFuture<'static, ()> {
     context.engine.dispatches.store(true, Ordering::Relaxed);
+    context.works.cache().add_index(end::PRESERVING, end::preserving);
     Box::pin(async move {
         let (stop, recording) = (context.stop.clone(), crate::resume::run(context.clone()));
         tokio::spawn(async move { stop.run_until_cancelled(recording).await });
