@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::ser::PrettyFormatter;
 
 use crate::Context;
-use crate::error::Error;
+use crate::error::{Error, no_printer};
 use crate::get::kyaml;
 use crate::scope::OperationScope;
 use crate::servers;
@@ -101,10 +101,7 @@ impl Output {
             "json" => Ok(Self::Json),
             "yaml" => Ok(Self::Yaml),
             "kyaml" => Ok(Self::Kyaml),
-            other => Err(Error::message(format!(
-                "unable to match a printer suitable for the output format {other:?}, allowed formats are: \
-                 json,kyaml,name,wide,yaml"
-            ))),
+            other => Err(Error::message(no_printer(other, "json,kyaml,name,wide,yaml"))),
         }
     }
 }

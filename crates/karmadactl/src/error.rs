@@ -166,6 +166,11 @@ fn refusal(status: &Status) -> String {
     }
 }
 
+/// kubectl's error about an unknown output format.
+pub(crate) fn no_printer(format: &str, allowed: &str) -> String {
+    format!("unable to match a printer suitable for the output format {format:?}, allowed formats are: {allowed}")
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -18,7 +18,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::Context;
-use crate::error::Error;
+use crate::error::{Error, no_printer};
 
 pub use explain::explain;
 pub use forecast::forecast;
@@ -83,9 +83,7 @@ impl SharedArgs {
             "" => Ok(Form::Table),
             "json" => Ok(Form::Json),
             "yaml" => Ok(Form::Yaml),
-            other => Err(Error::message(format!(
-                "unable to match a printer suitable for the output format {other:?}, allowed formats are: json,yaml"
-            ))),
+            other => Err(Error::message(no_printer(other, "json,yaml"))),
         }
     }
 }

@@ -96,5 +96,5 @@ fn is_known(format: &str) -> bool {
 }
 
 fn unmatched(format: &str) -> String {
-    format!("unable to match a printer suitable for the output format {format:?}, allowed formats are: {ALLOWED}")
+    crate::error::no_printer(format, ALLOWED)
 }

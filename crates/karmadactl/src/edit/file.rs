@@ -3,7 +3,7 @@
 use apimachinery::yaml;
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::error::{Error, no_printer};
 use crate::get::output::{Objects, Output};
 
 const HEADER: &str = "# Please edit the object below. Lines beginning with a '#' will be ignored,
@@ -28,10 +28,7 @@ impl Form {
             "json" => Output::Json,
             "kyaml" => Output::Kyaml,
             other => {
-                return Err(Error::message(format!(
-                    "unable to match a printer suitable for the output format {other:?}, allowed formats are: \
-                     json,kyaml,yaml"
-                )));
+                return Err(Error::message(no_printer(other, "json,kyaml,yaml")));
             }
         };
         Ok(Self { output, windows })

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::kyaml;
-use crate::error::{self, Error};
+use crate::error::{self, Error, no_printer};
 use crate::go_template::{self, text};
 use crate::table::{Layout, printable};
 use apimachinery::field::json_of_go;
@@ -74,9 +74,7 @@ impl Output {
             "go-template-file" | "templatefile" => go(&contents(template)?),
             "custom-columns" => columns(template),
             "custom-columns-file" => columns_of_file(&contents(template)?),
-            _ => Err(Error::message(format!(
-                "unable to match a printer suitable for the output format {text:?}, allowed formats are: {ALLOWED}"
-            ))),
+            _ => Err(Error::message(no_printer(text, ALLOWED))),
         }
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use world::World;
 
 use self::input::{Inputs, Source};
-use crate::error::Error;
+use crate::error::{Error, no_printer};
 use crate::get::output;
 
 /// As upstream lists them, in `--check` and in refusals.
@@ -262,10 +262,7 @@ impl Form {
                 .map_err(|error| Error::message(format!("error reading --template {inline}, {error}")))?,
             _ => {
                 let allowed = "json,jsonpath,jsonpath-file,name,yaml";
-                return Err(Error::message(format!(
-                    "unable to match a printer suitable for the output format {:?}, allowed formats are: {allowed}",
-                    args.output
-                )));
+                return Err(Error::message(no_printer(&args.output, allowed)));
             }
         };
         if text.is_empty() {
