@@ -114,7 +114,8 @@ impl Cache {
         self.other_of(group, plural).is_some()
     }
 
-    fn other_of(&self, group: &str, plural: &str) -> Option<&Arc<Self>> {
+    /// [`Cache::other`] by group and plural.
+    pub(super) fn other_of(&self, group: &str, plural: &str) -> Option<&Arc<Self>> {
         if self.others().is_empty() {
             return None;
         }

@@ -147,10 +147,10 @@ impl Cache {
 
     /// The cache of a resource, if there is one.
     pub(crate) fn known(&self, group: &str, plural: &str) -> Option<Arc<ResourceCache>> {
-        let place = keys::short_group_resource(group, plural);
-        if let Some(other) = std::str::from_utf8(&place).ok().and_then(|place| self.other(place)) {
+        if let Some(other) = self.other_of(group, plural) {
             return other.known(group, plural);
         }
+        let place = keys::short_group_resource(group, plural);
         self.resources.read().get(std::str::from_utf8(&place).ok()?).cloned()
     }
 

@@ -78,11 +78,7 @@ impl Call<'_> {
     /// those of others as well.
     async fn create_unread(&self, key: &ObjectKey, stored: &Bytes, is_current: bool) -> Result<Arc<Object>, Status> {
         let began = Instant::now();
-        let cache = &self.server.cache;
-        // Another process may have created the namespace.
-        if !is_current && lifecycle::open(cache, &self.resource.info, key).is_err() {
-            cache.catch_up().await?;
-        }
+        self.catch_up_to_namespace(key, is_current).await?;
         self.server.admission.admitted_unread(Operation::Create, began);
         self.store_new(key, stored).await
     }
@@ -207,14 +203,25 @@ impl Call<'_> {
     async fn catch_up_to_create(&self, key: &ObjectKey, dry_run: bool) -> Result<(), Status> {
         let cache = &self.server.cache;
         let is_current = cache.catch_up_own().await?;
-        // Another process may have created the namespace. Whether the object exists, a write leaves to the store.
-        if !is_current && (dry_run || lifecycle::open(cache, &self.resource.info, key).is_err()) {
+        // Whether the object exists, a write leaves to the store.
+        if dry_run && !is_current {
             cache.catch_up().await?;
+        } else {
+            self.catch_up_to_namespace(key, is_current).await?;
         }
         // Objects that expire have no such values; each of many that are created at once would wait for those before
         // it.
         if self.kind.lifetime.is_none() && !std::ptr::eq(self.stored(), &**cache) {
             self.stored().catch_up().await?;
+        }
+        Ok(())
+    }
+
+    /// Another process may have created the namespace, unless the cache holds the writes of all.
+    async fn catch_up_to_namespace(&self, key: &ObjectKey, is_current: bool) -> Result<(), Status> {
+        let cache = &self.server.cache;
+        if !is_current && lifecycle::open(cache, &self.resource.info, key).is_err() {
+            cache.catch_up().await?;
         }
         Ok(())
     }
