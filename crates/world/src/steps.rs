@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn steps_pass_no_time() {
-        // No step; a slow adjustment is none.
+        // Without a step; a slow adjustment does not count as one.
         check(&[(0, 1000), (50, 1051), (100, 1102)], &[(900, 202), (1050, 52), (1102, 0), (1110, -8)]);
         // Forward by an hour, after second 20.
         let forward = [(0, 1000), (20, 1020), (25, 4625), (60, 4660)];
