@@ -18,7 +18,7 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use parking_lot::Mutex;
 use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
-use propagation::works::{self, Inputs, Rendered};
+use propagation::works::{self, Inputs};
 use serde_json::json;
 
 use crate::absence::certain;
@@ -26,6 +26,7 @@ use crate::error::{During, Error, Result, all, decoded};
 use crate::execution::changes_desired_state;
 use crate::metrics::result;
 use crate::obsolete_works::{ObsoleteWorks, Origin};
+use crate::ownership::{newest_works_of, own, works_of};
 use crate::unrendered::Failures;
 use crate::{Context, lost_works, templates, work_writes};
 
@@ -225,14 +226,6 @@ async fn sync(
     }
 }
 
-/// The Works of a binding in the cache.
-pub(crate) fn works_of(context: &Context, binding: &Binding) -> Vec<Arc<Object>> {
-    match binding.permanent_id() {
-        "" => Vec::new(),
-        id => context.works.cache().by_index(binding.scope.binding_id_label(), id),
-    }
-}
-
 /// Whether the server has the binding as it was decided about.
 async fn is_newest(context: &Context, known: &Object) -> Result<bool> {
     let live = context.live(&Binding::api_resource(Scope::of(&known.key())), known).await?;
@@ -299,8 +292,7 @@ async fn render_works(
     failures: &mut Failures,
 ) -> Result<bool> {
     let (wrote, rendered) = ensure_works(context, obsolete, binding, template, failures).await?;
-    let (label, id) = (binding.scope.binding_id_label(), binding.permanent_id());
-    let works = context.written_works.over(works_of(context, binding), |work| work.label(label) == Some(id));
+    let works = newest_works_of(context, binding);
     let is_left = |work: &Arc<Object>| {
         let of_another = !work.is_deleting() && WorkKey::of(work).is_some_and(|key| !rendered.contains(&key));
         of_another && Work::from_object(work).is_ok_and(|work| works::is_replaced(&work, &rendered))
@@ -386,36 +378,6 @@ async fn ensure_works(
         true => Err(Error::Outdated(errors)),
         false => all(errors).map(|()| (wrote, dispatched)),
     }
-}
-
-/// The other binding that has a Work of this name: an override gives two objects one name.
-fn other_owner(context: &Context, binding: &Binding, work: &Work) -> Option<BindingKey> {
-    let (label, id) = (binding.scope.binding_id_label(), binding.permanent_id());
-    let is_own = |existing: &Object| existing.label(label) == Some(id);
-    let existing = context.written_works.get(&work.key()).filter(|it| !it.is_deleting() && !is_own(it))?;
-    Scope::ALL.into_iter().find_map(|scope| {
-        let key = templates::binding_of(&existing, scope)?;
-        let other = context.bindings(scope).cache().get(&key).filter(|other| !other.is_deleting())?;
-        let id = existing.label(scope.binding_id_label());
-        (key != binding.key() && id.is_some() && other.label(scope.binding_id_label()) == id).then_some(key)
-    })
-}
-
-/// The rendered Work, unless another binding has it.
-fn own(
-    context: &Context,
-    binding: &Binding,
-    rendered: Rendered,
-    failures: &mut Failures,
-) -> std::result::Result<Rendered, String> {
-    let Some(other) = other_owner(context, binding, &rendered.work) else { return Ok(rendered) };
-    let (kind, work, cluster) = (Binding::kind(other.scope()), rendered.work.key(), rendered.cluster);
-    let error = format!(
-        "the copy in cluster {cluster} has the name of another one: work {work} belongs to {kind} {other}; change the \
-         name in one of the override policies"
-    );
-    failures.insert(cluster, error.clone());
-    Err(error)
 }
 
 /// After the creation of a Work. The cache may have the Work before the response arrives.

@@ -23,10 +23,8 @@ use crate::absence::certain;
 use crate::context::BindingOverlays;
 use crate::error::{During, Error, Result, decoded};
 use crate::execution::SECOND_LOOK;
-use crate::{Context, binding, execution, reinterpreting, templates};
-
-/// Bindings by their permanent id, which their Works carry.
-const BY_ID: &str = "permanent-id";
+use crate::ownership::BY_ID;
+use crate::{Context, execution, ownership, reinterpreting, templates};
 
 /// The state of the controller besides the caches.
 struct Reporting {
@@ -51,7 +49,6 @@ pub(crate) async fn run(context: Context) {
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
-        informer.cache().add_label_index_as(BY_ID, label);
         let (keys, statuses) = (queue.clone(), reporting.written.of(scope).clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
@@ -147,7 +144,7 @@ async fn reconcile(context: &Context, reporting: &Reporting, key: &BindingKey) -
         return Ok(Next::Done);
     }
     let binding = Binding::decode(&object)?;
-    let works = binding::works_of(context, &binding);
+    let works = ownership::works_of(context, &binding);
     // A binding without Works has no status to aggregate, unless rendering them is blocked.
     let Some(unrendered) = context.unrendered.of(key) else { return Ok(Next::Done) };
     let is_new = binding.status.last_scheduled_time.is_none() && !has_report(&binding.status);

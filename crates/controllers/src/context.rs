@@ -31,6 +31,7 @@ use crate::lease::{Monitoring, Renewal};
 use crate::lost_works::Awaited;
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
+use crate::ownership::BY_ID;
 use crate::resume::Resume;
 use crate::scaling::Scaling;
 use crate::skip::Skip;
@@ -249,6 +250,9 @@ impl Context {
         for scope in Scope::ALL {
             works.cache().add_label_index(scope.binding_id_label());
             bindings.iter().for_each(|it| it.cache().add_label_index(scope.policy_id_label()));
+        }
+        for (scope, bindings) in Scope::ALL.into_iter().zip(&bindings) {
+            bindings.cache().add_label_index_as(BY_ID, scope.binding_id_label());
         }
         let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings);
         let agent_of = own.as_ref().map(|(cluster, _)| cluster.clone());

@@ -29,6 +29,7 @@ mod members;
 pub mod metrics;
 mod namespace;
 mod obsolete_works;
+mod ownership;
 mod quotas;
 mod rebalancer;
 mod reinterpreting;
