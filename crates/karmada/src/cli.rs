@@ -31,7 +31,7 @@ use crate::flags::{self, FlagValues};
 use crate::member::{self, RunningMember};
 use crate::rules::Rules;
 use crate::up::{self, Candidate, ControlPlane};
-use crate::{apiserver, components, demo, webhook};
+use crate::{apiserver, components, demo, shell, webhook};
 use arguments::{Cli, Command};
 use settings::{admission, agent_settings, settings, webhook_options};
 
@@ -256,7 +256,7 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     print(&format!(
         "The API server is ready on {}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
         socket.url,
-        socket.kubeconfig.display()
+        shell::word(&socket.kubeconfig)
     ));
     let outcome = tokio::select! {
         () = signals.received() => Ok(()),
@@ -336,7 +336,7 @@ async fn elected(
             socket.url,
             election.namespace,
             election.name,
-            socket.kubeconfig.display()
+            shell::word(&socket.kubeconfig)
         ));
         std::future::pending::<()>().await
     };
@@ -404,10 +404,11 @@ fn welcome(plane: &ControlPlane) -> String {
     // Writing to a String cannot fail.
     if let Some(socket) = plane.socket() {
         let _ = writeln!(text, "The control plane is ready on {}", socket.url);
-        let _ = writeln!(text, "  export KUBECONFIG={}", socket.kubeconfig.display());
+        let _ = writeln!(text, "  export KUBECONFIG={}", shell::word(&socket.kubeconfig));
     }
     for member in plane.members().iter() {
-        let _ = writeln!(text, "  # member {}: kubectl --kubeconfig={}", member.name(), member.kubeconfig().display());
+        let _ =
+            writeln!(text, "  # member {}: kubectl --kubeconfig={}", member.name(), shell::word(member.kubeconfig()));
     }
     if plane.members().iter().next().is_none() {
         text.push_str("  karmadactl join NAME --cluster-kubeconfig=FILE   # a member cluster\n");

@@ -43,6 +43,7 @@ pub mod rules;
 pub mod service_accounts;
 pub mod serving;
 pub mod serving_names;
+mod shell;
 pub mod simulated;
 pub mod sockets;
 mod spans;

@@ -17,11 +17,11 @@ use simulator::MemberOptions;
 use tokio::time::Instant;
 use world::World;
 
-use crate::apiserver;
 use crate::engine::Kind;
 use crate::reach::Listen;
 use crate::simulated::SimulatedMembers;
 use crate::up::{self, ControlPlane};
+use crate::{apiserver, shell};
 pub use screen::Screen;
 use steps::Steps;
 
@@ -156,7 +156,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
 }
 
 fn next_steps(plane: &ControlPlane) -> String {
-    let kubeconfig = plane.kubeconfig().map(|path| path.display().to_string()).unwrap_or_default();
+    let kubeconfig = plane.kubeconfig().map(|path| shell::word(&path)).unwrap_or_default();
     format!(
         "Continue with kubectl in another terminal:\n  export KUBECONFIG={kubeconfig}\n  \
          kubectl get clusters,resourcebindings,deployments\n  kubectl scale deployment nginx --replicas=6\n\
