@@ -1,6 +1,7 @@
 //! kubectl's table layout: columns padded to the widest cell plus three blanks, no borders. On a terminal, cells that
 //! do not fit its width are shortened; a pipe or a file gets them whole.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Gap between columns; `k8s.io/cli-runtime` sets its tab writer to the same.
@@ -157,6 +158,14 @@ fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usiz
         *(if is_fitting { &mut fits } else { &mut too_wide }) = middle;
     }
     limited(fits)
+}
+
+/// At most so many characters of a text, and then an ellipsis.
+pub fn cut(text: &str, characters: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+        None => text.into(),
+    }
 }
 
 /// The first line of a cell, without terminal control characters.

@@ -1,21 +1,11 @@
 //! Lines of cells, aligned as Go's tabwriter does.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
-use crate::table::printable;
+use crate::table::{cut, printable};
 
 /// Longer annotations begin on a new line, and are cut there.
 const LONG: usize = 140;
-
-/// As kubectl cuts the line of an annotation.
-fn shortened(line: &str) -> Cow<'_, str> {
-    match line.char_indices().nth(LONG - 2) {
-        Some((end, _)) => format!("{}...", &line[..end]).into(),
-        None => line.into(),
-    }
-}
 
 /// Lines of cells: a column ends at a line that lacks it.
 #[derive(Debug, Default)]
@@ -58,7 +48,7 @@ impl Lines {
             if sign == ": " && is_long {
                 self.pair(level, label, &format!("{key}:"));
                 for line in value.split('\n').map(printable) {
-                    self.pair(level, "", &format!("  {}", shortened(&line)));
+                    self.pair(level, "", &format!("  {}", cut(&line, LONG - 2)));
                 }
             } else {
                 self.pair(level, label, &format!("{key}{sign}{}", printable(value)));

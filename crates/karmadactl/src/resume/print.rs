@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::HeldMember;
 use super::plan::{Id, Overwritten, Plan};
 use crate::error::Error;
-use crate::table::{Layout, printable};
+use crate::table::{Layout, cut, printable};
 
 /// Objects of a part that are printed as text.
 const OBJECTS: usize = 50;
@@ -141,10 +141,7 @@ fn overwritten(out: &mut String, it: &Overwritten, diff: bool) {
 
 fn short(value: &Value, whole: bool) -> String {
     let text = printable(&value.to_string());
-    match text.char_indices().nth(CHARACTERS) {
-        Some((end, _)) if !whole => format!("{}...", &text[..end]),
-        _ => text,
-    }
+    if whole { text } else { cut(&text, CHARACTERS).into_owned() }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::placement::live::{Live, Template};
 use crate::placement::selecting::mistyped;
+use crate::table::cut;
 
 /// Changes of one policy that are named in a table.
 const NAMED: usize = 4;
@@ -184,10 +185,7 @@ impl Change {
     fn words(&self) -> String {
         let shown = |value: &Value| {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            match text.char_indices().nth(CHARACTERS) {
-                Some((end, _)) => format!("{}...", &text[..end]),
-                None => text,
-            }
+            cut(&text, CHARACTERS).into_owned()
         };
         let change = match (&self.before, &self.after) {
             (Some(before), Some(after)) => format!("{}: {} -> {}", self.path, shown(before), shown(after)),

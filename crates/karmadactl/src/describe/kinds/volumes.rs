@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::super::lines::Lines;
 use super::{entries, items, rfc1123, terminating, text, values};
+use crate::table::cut;
 
 /// How a field is printed.
 #[derive(Clone, Copy)]
@@ -220,10 +221,7 @@ pub fn attributes(lines: &mut Lines, label: &str, map: &Value) {
     }
     for (position, (key, value)) in pairs.iter().enumerate() {
         let line = format!("{key}={value}");
-        let line = match line.char_indices().nth(140) {
-            Some((end, _)) => format!("{}...", &line[..end]),
-            None => line,
-        };
+        let line = cut(&line, 140);
         lines.text(2, &format!("{}\t    {line}", if position == 0 { label } else { "    " }));
     }
 }
