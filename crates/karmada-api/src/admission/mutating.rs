@@ -37,9 +37,9 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
         ("policy.karmada.io", "OverridePolicy") => {
             own_namespace(request.namespace, object);
         }
-        ("work.karmada.io", "ResourceBinding") if creating => identify(labels::BINDING_ID, request.uuid, object),
+        ("work.karmada.io", "ResourceBinding") if creating => binding(labels::BINDING_ID, request.uuid, object),
         ("work.karmada.io", "ClusterResourceBinding") if creating => {
-            identify(labels::CLUSTER_BINDING_ID, request.uuid, object);
+            binding(labels::CLUSTER_BINDING_ID, request.uuid, object);
         }
         ("work.karmada.io", "Work") => {
             identify(labels::WORK_ID, request.uuid, object);
@@ -117,9 +117,28 @@ fn claim(scope: Scope, uuid: &str, object: &mut Value) {
     }
 }
 
+/// A new binding. One with an id was read from a server before: it is restored or copied, and its template has another
+/// UID or does not exist yet. As an owner the template would be absent, so that the garbage collector would delete the
+/// binding, with its Works and their objects in members. The detector sets the owner again.
+fn binding(label: &str, uuid: &str, object: &mut Value) {
+    if !has_id(label, object) {
+        return identify(label, uuid, object);
+    }
+    let fields = ["apiVersion", "kind", "name"];
+    let template = fields.map(|field| object["spec"]["resource"][field].clone());
+    let is_template = |owner: &Value| fields.iter().zip(&template).all(|(field, known)| owner[*field] == *known);
+    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+        owners.retain(|owner| !is_template(owner));
+    }
+}
+
+fn has_id(label: &str, object: &Value) -> bool {
+    object["metadata"]["labels"][label].as_str().is_some_and(|id| !id.is_empty())
+}
+
 /// Gives the object a permanent id if it has none.
 fn identify(label: &str, uuid: &str, object: &mut Value) {
-    if object["metadata"]["labels"][label].as_str().is_none_or(str::is_empty) {
+    if !has_id(label, object) {
         metadata_map(object, "labels").insert(label.to_owned(), json!(uuid));
     }
 }
@@ -213,6 +232,21 @@ mod tests {
                 assert_eq!(object["metadata"]["labels"], json!({ label: after }));
             }
         }
+    }
+
+    #[test]
+    fn a_restored_binding_is_not_owned_by_its_former_template() {
+        let owner = |kind: &str, name: &str| json!({"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": "old"});
+        let create = |labels: Value| {
+            let mut object = json!({
+                "metadata": {"labels": labels, "ownerReferences": [owner("Deployment", "web"), owner("Deployment", "other")]},
+                "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "old"}},
+            });
+            mutate(&request(Operation::Create, "work.karmada.io", "ResourceBinding"), &mut object).unwrap();
+            object["metadata"]["ownerReferences"].as_array().map(Vec::len)
+        };
+        assert_eq!(create(json!({"resourcebinding.karmada.io/permanent-id": "known"})), Some(1));
+        assert_eq!(create(json!({})), Some(2), "created by the detector");
     }
 
     #[test]

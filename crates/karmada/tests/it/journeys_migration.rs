@@ -222,3 +222,64 @@ fn a_leaving_cluster_keeps_preserved_objects_only() {
         if lines == ["goes-configmap  False", "stays-configmap  False"] { Ok(()) } else { Err(found) }
     });
 }
+
+/// As tools restore that read objects and create them again: bindings and Works before their template, which has
+/// another UID then.
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_binding_that_is_restored_before_its_template_deletes_nothing() {
+    let mut fleet = Fleet::start();
+    let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "web", "image": "nginx"}]}}}});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "default"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"clusterAffinity": {"clusterNames": [NAMES[0]]}}}});
+    fleet.apply(&template);
+    fleet.apply(&policy);
+    ready(&fleet.plane, "web", "1/1");
+    let before = uids(&fleet.members[0], "web");
+    let work = format!("karmada-es-{}", NAMES[0]);
+    let saved = [("work", work.as_str()), ("rb", "default")].map(|(kind, namespace)| {
+        let list: Value =
+            serde_json::from_str(&fleet.plane.ok(&["get", kind, "-n", namespace, "-o", "json"])).expect("JSON");
+        let mut items = list["items"].as_array().expect("items").clone();
+        items.retain(|item| item["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("web-")));
+        for item in &mut items {
+            item["metadata"]["uid"] = Value::Null;
+            item["metadata"]["resourceVersion"] = Value::Null;
+        }
+        items
+    });
+    let [works, bindings] = &saved;
+    assert_eq!((works.len(), bindings.len()), (1, 1));
+
+    let second = Karmada::up(&fleet.path("second"));
+    std::mem::replace(&mut fleet.plane, second).kill();
+    let config = format!("--cluster-kubeconfig={}", fleet.members[0].kubeconfig());
+    fleet.plane.karmadactl_ok(&["join", NAMES[0], &config]);
+    fleet.plane.ok(&["wait", "--for=condition=Ready", "clusters", "--all", "--timeout=60s"]);
+    // The last one is collected after the bindings were checked.
+    let owners = bindings[0]["metadata"]["ownerReferences"].clone();
+    let orphan = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "orphan", "namespace": "default", "ownerReferences": owners}});
+    for object in [&works[0], &bindings[0], &orphan] {
+        let file = fleet.path("restored.json");
+        std::fs::write(&file, object.to_string()).expect("a file");
+        fleet.plane.ok(&["create", "-f", &file.to_string_lossy()]);
+    }
+    fleet.plane.ok(&["wait", "--for=delete", "configmap/orphan", "--timeout=60s"]);
+    let owner =
+        || fleet.plane.ok(&["get", "rb", "web-deployment", "-o", "jsonpath={.metadata.ownerReferences[*].uid}"]);
+    assert_eq!((owner(), uids(&fleet.members[0], "web")), (String::new(), before.clone()));
+
+    fleet.apply(&template);
+    fleet.apply(&policy);
+    eventually("the binding has its template again", || {
+        let template = fleet.plane.ok(&["get", "deployment", "web", "-o", "jsonpath={.metadata.uid}"]);
+        if owner() == template { Ok(()) } else { Err(owner()) }
+    });
+    ready(&fleet.plane, "web", "1/1");
+    assert_eq!(uids(&fleet.members[0], "web"), before);
+}
