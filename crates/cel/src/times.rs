@@ -1,5 +1,6 @@
 //! Times and durations: parsing, printing, and their calendar fields.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use apimachinery::go_time;
@@ -18,18 +19,46 @@ const PERIOD_YEARS: i64 = 400;
 const NANOS: i128 = 1_000_000_000;
 
 /// A time. jiff's timestamps end a day before the year 9999 does, which is a common notation for "never".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub struct Time {
     /// Since 1970.
     seconds: i64,
     /// Below a second, never negative.
     nanos: u32,
+    /// Minutes east of UTC: the offset with which the time was written. It is printed with it, as upstream, and has no
+    /// other effect.
+    offset: i16,
+}
+
+impl PartialEq for Time {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Time {}
+
+impl PartialOrd for Time {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Time {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.seconds, self.nanos).cmp(&(other.seconds, other.nanos))
+    }
 }
 
 impl Time {
     fn of_nanos(nanos: i128) -> Option<Self> {
         let seconds = i64::try_from(nanos.div_euclid(NANOS)).ok()?;
-        Some(Self { seconds, nanos: nanos.rem_euclid(NANOS) as u32 })
+        Some(Self { seconds, nanos: nanos.rem_euclid(NANOS) as u32, offset: 0 })
+    }
+
+    /// Whether it is the zero time of Go: the first second of the year 1.
+    pub fn is_zero(self) -> bool {
+        self.seconds == FIRST && self.nanos == 0
     }
 
     fn as_nanos(self) -> i128 {
@@ -47,6 +76,7 @@ impl Time {
     /// When it is out of the language's range.
     pub fn plus(self, nanos: i64) -> Result<Self, EvalError> {
         let moved = Self::of_nanos(self.as_nanos() + i128::from(nanos));
+        let moved = moved.map(|time| Self { offset: self.offset, ..time });
         moved.filter(|time| time.is_in_range()).ok_or_else(overflow)
     }
 
@@ -72,14 +102,15 @@ impl Time {
 
 impl From<Timestamp> for Time {
     fn from(time: Timestamp) -> Self {
-        Self::of_nanos(time.as_nanosecond()).unwrap_or(Self { seconds: LAST, nanos: 0 })
+        Self::of_nanos(time.as_nanosecond()).unwrap_or(Self { seconds: LAST, nanos: 0, offset: 0 })
     }
 }
 
-/// RFC 3339 in UTC, with as many decimals as needed.
+/// RFC 3339 in the zone of its offset, with as many decimals as needed.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (civil, years) = self.civil(&TimeZone::UTC);
+        let zone = Offset::from_seconds(i32::from(self.offset) * 60).map_or(TimeZone::UTC, TimeZone::fixed);
+        let (civil, years) = self.civil(&zone);
         let (year, date, time) = (i64::from(civil.year()) + years, civil.date(), civil.time());
         write!(f, "{year:04}-{:02}-{:02}T", date.month(), date.day())?;
         write!(f, "{:02}:{:02}:{:02}", time.hour(), time.minute(), time.second())?;
@@ -87,7 +118,11 @@ impl fmt::Display for Time {
             let decimals = format!("{:09}", self.nanos);
             write!(f, ".{}", decimals.trim_end_matches('0'))?;
         }
-        f.write_str("Z")
+        if self.offset == 0 {
+            return f.write_str("Z");
+        }
+        let (sign, minutes) = (if self.offset < 0 { '-' } else { '+' }, self.offset.unsigned_abs());
+        write!(f, "{sign}{:02}:{:02}", minutes / 60, minutes % 60)
     }
 }
 
@@ -96,25 +131,40 @@ fn overflow() -> EvalError {
 }
 
 pub fn from_seconds(seconds: i64) -> Result<Time, EvalError> {
-    Some(Time { seconds, nanos: 0 }).filter(|time| time.is_in_range()).ok_or_else(overflow)
+    Some(Time { seconds, nanos: 0, offset: 0 }).filter(|time| time.is_in_range()).ok_or_else(overflow)
 }
 
 /// Parses the `date-time` format of a document.
 pub fn read_timestamp(text: &str) -> Option<Time> {
     if let Ok(time) = text.parse::<Timestamp>() {
-        return Some(time.into());
+        return Some(Time { offset: offset_of(text), ..time.into() });
     }
     // The same text in an earlier year shows whether it is valid.
     let rest = text.strip_prefix("9999").filter(|rest| rest.starts_with("-12-3"))?;
     let earlier = Time::from(format!("9998{rest}").parse::<Timestamp>().ok()?);
-    Some(Time { seconds: earlier.seconds + 365 * 86_400, ..earlier })
+    Some(Time { seconds: earlier.seconds + 365 * 86_400, offset: offset_of(text), ..earlier })
+}
+
+/// The offset at the end of a time, in minutes east of UTC.
+fn offset_of(text: &str) -> i16 {
+    let read = || {
+        let (rest, minutes) = text.rsplit_once(':')?;
+        let hours = rest.get(rest.len().checked_sub(3)?..)?;
+        let sign = match hours.as_bytes().first()? {
+            b'+' => 1,
+            b'-' => -1,
+            _ => return None,
+        };
+        Some(sign * (hours[1..].parse::<i16>().ok()? * 60 + minutes.parse::<i16>().ok()?))
+    };
+    read().unwrap_or(0)
 }
 
 /// Converts a text as Go's layout `RFC3339` is read.
 pub fn parse_timestamp(text: &str) -> Result<Time, EvalError> {
     let (seconds, nanos) = go_time::rfc3339(text)
         .ok_or_else(|| EvalError::failed("type conversion error from 'string' to 'google.protobuf.Timestamp'"))?;
-    Some(Time { seconds, nanos }).filter(|time| time.is_in_range()).ok_or_else(overflow)
+    Some(Time { seconds, nanos, offset: offset_of(text) }).filter(|time| time.is_in_range()).ok_or_else(overflow)
 }
 
 pub fn parse_date(text: &str) -> Option<Time> {
@@ -123,7 +173,7 @@ pub fn parse_date(text: &str) -> Option<Time> {
     }
     let date: Date = text.parse().ok()?;
     let days = date.since(Date::constant(1970, 1, 1)).ok()?.get_days();
-    Some(Time { seconds: i64::from(days) * 86_400, nanos: 0 })
+    Some(Time { seconds: i64::from(days) * 86_400, nanos: 0, offset: 0 })
 }
 
 /// Go's notation, and the days and weeks that the `duration` format allows besides.

@@ -33,7 +33,8 @@ fn is_zero(value: &Value<'_>) -> bool {
         Value::Object(object) => object.fields.is_empty(),
         Value::Duration(nanos) => *nanos == 0,
         Value::Optional(inner) => inner.is_none(),
-        Value::Timestamp(_) | Value::Type(_) | Value::Opaque(_) => false,
+        Value::Timestamp(time) => time.is_zero(),
+        Value::Type(_) | Value::Opaque(_) => false,
     }
 }
 
