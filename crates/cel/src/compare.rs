@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 use crate::budget::{EvalError, Meter};
 use crate::opaque::Opaque;
 use crate::types::{Identity, Kind, Shape};
-use crate::value::{Key, List, Map, Value};
+use crate::value::{Key, List, Map, Object, Value};
 
 /// The work of comparing two values, one of which may have to be decoded from its document.
 const COMPARISON: usize = 8;
@@ -34,21 +34,7 @@ pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool
         }
         (Value::List(a), Value::List(b)) => lists_equal(a, b, meter)?,
         (Value::Map(a), Value::Map(b)) => maps_equal(a, b, meter)?,
-        (Value::Object(a), Value::Object(b)) => {
-            // Fields that neither object has are also looked up.
-            meter.work(a.shape.fields.len() * COMPARISON)?;
-            for name in a.shape.fields.keys() {
-                let same = match (a.get(name)?, b.get(name)?) {
-                    (Some(a), Some(b)) => equal(&a, &b, meter)?,
-                    (None, None) => true,
-                    _ => false,
-                };
-                if !same {
-                    return Ok(false);
-                }
-            }
-            true
-        }
+        (Value::Object(a), Value::Object(b)) => objects_equal(a, b, meter)?,
         (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
         (Value::Duration(a), Value::Duration(b)) => a == b,
         (Value::Type(a), Value::Type(b)) => a == b,
@@ -69,6 +55,75 @@ pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool
             (a, b) => a == b,
         },
         (a, b) => numbers(a, b) == Some(Some(Ordering::Equal)),
+    })
+}
+
+fn objects_equal<'a>(a: &Object<'a>, b: &Object<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    if a.fields.len() != b.fields.len() {
+        return Ok(false);
+    }
+    // Fields that neither object has are also looked up.
+    meter.work(a.shape.fields.len() * COMPARISON)?;
+    let mut declared = 0;
+    for (name, field) in &a.shape.fields {
+        declared += usize::from(a.fields.contains_key(&*field.name));
+        let same = match (a.get(name)?, b.get(name)?) {
+            (Some(a), Some(b)) => equal(&a, &b, meter)?,
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            return Ok(false);
+        }
+    }
+    if declared == a.fields.len() {
+        return Ok(true);
+    }
+    let is_undeclared = |name: &str| a.shape.fields.values().all(|field| *field.name != *name);
+    for (name, value) in a.fields.iter() {
+        meter.work(a.shape.fields.len())?;
+        if is_undeclared(name) {
+            match b.fields.get(name) {
+                Some(other) if raw_equal(value, other, meter)? => {}
+                _ => return Ok(false),
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Whether two documents without a declared shape are equal. Recursion is bounded by the depth of documents (128).
+fn raw_equal(a: &Json, b: &Json, meter: &mut Meter) -> Result<bool, EvalError> {
+    meter.work(1)?;
+    Ok(match (a, b) {
+        (Json::Array(a), Json::Array(b)) => {
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (a, b) in a.iter().zip(b) {
+                if !raw_equal(a, b, meter)? {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            if a.len() != b.len() {
+                return Ok(false);
+            }
+            for (name, a) in a {
+                match b.get(name) {
+                    Some(b) if raw_equal(a, b, meter)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            true
+        }
+        (Json::String(a), Json::String(b)) => {
+            meter.scan(a)?;
+            a == b
+        }
+        (a, b) => a == b,
     })
 }
 

@@ -164,17 +164,22 @@ impl<'a> Map<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The field of an escaped name.
+    /// The field that expressions access with `name`.
     ///
     /// # Errors
     /// When the field does not match its shape.
     pub fn get(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
-        let Some(field) = self.shape.fields.get(name) else { return Ok(None) };
-        self.fields.get(&*field.name).map(|value| Value::from_json(value, &field.shape)).transpose()
+        let Some(field) = self.shape.field(name) else { return Ok(None) };
+        self.json(&field.name).map(|value| Value::from_json(value, &field.shape)).transpose()
+    }
+
+    /// The document of a property. A property that is null counts as absent, as upstream.
+    pub(crate) fn json(&self, property: &str) -> Option<&'a Json> {
+        self.fields.get(property).filter(|value| !value.is_null())
     }
 
     /// Whether the object has a value for the field.
     pub fn has(&self, name: &str) -> bool {
-        self.shape.fields.get(name).is_some_and(|field| self.fields.contains_key(&*field.name))
+        self.shape.field(name).is_some_and(|field| self.json(&field.name).is_some())
     }
 }

@@ -195,6 +195,14 @@ pub struct ObjectShape {
     pub fields: BTreeMap<Box<str>, Field>,
 }
 
+impl ObjectShape {
+    /// The field that expressions access with `name`: its escaped name, or the name itself if it is a reserved word.
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        let escaped = || RESERVED.contains(&name).then(|| self.fields.get(&*format!("__{name}__"))).flatten();
+        self.fields.get(name).or_else(escaped)
+    }
+}
+
 /// A field of an object.
 #[derive(Debug)]
 pub struct Field {
