@@ -44,12 +44,14 @@ pub struct Meter {
     tenths: u64,
     allocated: u64,
     work: u64,
+    /// Costs count as work.
+    is_free: bool,
 }
 
 impl Meter {
     /// A meter with a cost limit, such as [`EXPRESSION_LIMIT`].
     pub fn new(limit: u64) -> Self {
-        Self { cost: 0, limit, tenths: 0, allocated: 0, work: 0 }
+        Self { cost: 0, limit, tenths: 0, allocated: 0, work: 0, is_free: false }
     }
 
     /// The cost so far.
@@ -68,23 +70,23 @@ impl Meter {
     /// # Errors
     /// When the limit is exceeded.
     pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
+        if self.is_free {
+            return self.work(usize::try_from(cost).unwrap_or(usize::MAX));
+        }
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// The state to which [`Self::refund`] returns.
-    pub(crate) fn mark(&self) -> (u64, u64) {
-        (self.cost, self.tenths)
+    /// Sets whether costs count as work instead; returns what applied before.
+    pub(crate) fn count_work_only(&mut self, is_free: bool) -> bool {
+        std::mem::replace(&mut self.is_free, is_free)
     }
 
-    /// Turns the cost since `mark` into work.
-    ///
-    /// # Errors
-    /// As [`Self::work`].
-    pub(crate) fn refund(&mut self, mark: (u64, u64)) -> Result<(), EvalError> {
-        let spent = self.cost.saturating_sub(mark.0);
-        (self.cost, self.tenths) = mark;
-        self.work(usize::try_from(spent).unwrap_or(usize::MAX))
+    /// Takes back a cost that was charged.
+    pub(crate) fn credit(&mut self, cost: u64) {
+        if !self.is_free {
+            self.cost = self.cost.saturating_sub(cost);
+        }
     }
 
     /// Charges a tenth of a unit for each traversed character or element.

@@ -14,6 +14,7 @@ use crate::unify::{Solution, same};
 pub struct Checked {
     pub root: Node,
     pub types: Vec<Type>,
+    pub fault: Option<String>,
 }
 
 /// Checks `ast` where `variables` are declared.
@@ -29,6 +30,7 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)], has_mutati
         positions: &ast.positions,
         types: vec![Type::Error; ast.positions.len()],
         issues: Issues::new(source),
+        fault: None,
     };
     let mut root = checker.expr(&ast.root);
     if !checker.issues.is_empty() {
@@ -41,7 +43,7 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)], has_mutati
     if !checker.issues.is_empty() {
         return Err(checker.issues.sorted());
     }
-    Ok(Checked { root: root.planned(), types })
+    Ok(Checked { root: root.planned(), types, fault: checker.fault })
 }
 
 pub(crate) struct Checker<'a> {
@@ -54,6 +56,8 @@ pub(crate) struct Checker<'a> {
     positions: &'a [u32],
     types: Vec<Type>,
     issues: Issues,
+    /// Why a well-typed expression fails in every evaluation.
+    pub(crate) fault: Option<String>,
 }
 
 impl Checker<'_> {
@@ -191,7 +195,7 @@ impl Checker<'_> {
 
     fn field_type(&mut self, id: Id, operand: &Type, field: &str) -> Type {
         match operand {
-            Type::Object(object) => match object.fields.get(field) {
+            Type::Object(object) => match object.field(field) {
                 Some(found) => found.shape.type_(),
                 None => {
                     self.report(id, format!("undefined field '{field}'"));

@@ -3,7 +3,8 @@
 use crate::ast::{Expr, Fold, FoldKind, Id};
 use crate::check::Checker;
 use crate::declarations::{Declarations, Overload};
-use crate::eval::functions;
+use crate::eval::cost::Cost;
+use crate::eval::functions::{self, Function};
 use crate::eval::node::{CallNode, FoldNode, Node, NodeKind};
 use crate::operands::qualified_name;
 use crate::types::Type;
@@ -35,6 +36,10 @@ impl Checker<'_> {
             }
             return self.failed(id);
         };
+        let function: Function = match &result {
+            Type::Duration if name == "sum" => functions::sum_durations,
+            _ => function,
+        };
         let kind = match &*name {
             "_?_:_" => match <[Node; 3]>::try_from(nodes) {
                 Ok(nodes) => NodeKind::Conditional(Box::new(nodes)),
@@ -42,7 +47,8 @@ impl Checker<'_> {
             },
             _ => {
                 let regex = self.literals(id, &name, &nodes);
-                NodeKind::Call(Box::new(CallNode { name: name.into(), function, args: nodes.into(), regex }))
+                let cost = Cost::of(&name, &nodes);
+                NodeKind::Call(Box::new(CallNode { name: name.into(), function, cost, args: nodes.into(), regex }))
             }
         };
         self.finish(id, result, kind)

@@ -17,11 +17,12 @@ impl Checker<'_> {
     pub(crate) fn literals(&mut self, id: Id, name: &str, args: &[Node]) -> Option<Arc<re2::Pattern>> {
         match (name, args) {
             ("matches" | "find" | "findAll", [_, pattern, ..]) => {
-                let compiled = re2::compile(literal(pattern)?);
-                if compiled.is_err() {
-                    self.report(pattern.id, format!("invalid {name} argument"));
+                match re2::compile(literal(pattern)?) {
+                    Ok(compiled) => return Some(Arc::new(compiled)),
+                    // As upstream, only the literals of the language's own functions are checked.
+                    Err(_) if name == "matches" => self.report(pattern.id, "invalid matches argument"),
+                    Err(why) => drop(self.fault.get_or_insert_with(|| why.to_string())),
                 }
-                return compiled.ok().map(Arc::new);
             }
             ("duration", [text]) if literal(text).is_some_and(|text| text.parse::<Duration>().is_err()) => {
                 self.report(text.id, "invalid duration argument");

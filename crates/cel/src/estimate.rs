@@ -47,7 +47,7 @@ impl Extent {
 
     fn field(&self, name: &str) -> Self {
         match self.shape.as_ref().map(|shape| &shape.kind) {
-            Some(Kind::Object(object)) => object.fields.get(name).map_or_else(Self::default, |f| Self::of(&f.shape)),
+            Some(Kind::Object(object)) => object.field(name).map_or_else(Self::default, |f| Self::of(&f.shape)),
             _ => self.element(),
         }
     }
@@ -120,10 +120,12 @@ impl Estimator<'_> {
                 (1, shape.map_or_else(Extent::default, Extent::of))
             }
             NodeKind::Local(place) => (1, self.locals.get(usize::from(*place)).cloned().unwrap_or_default()),
-            NodeKind::Select { operand, field, test, .. } => {
+            NodeKind::Select { operand, field, test, optional } => {
                 let (cost, extent) = self.node(operand);
-                // A presence test is free, as upstream.
-                if *test { (cost, Extent::sized(1)) } else { (cost.saturating_add(1), extent.field(field)) }
+                // Presence tests are free, as upstream, and so are fields of optional values.
+                let is_free = *test || !optional && matches!(self.type_of(operand), Type::Optional(_));
+                let cost = cost.saturating_add(u64::from(!is_free));
+                (cost, if *test { Extent::sized(1) } else { extent.field(field) })
             }
             NodeKind::Conditional(parts) => {
                 let [condition, yes, no] = &**parts;
@@ -206,7 +208,8 @@ impl Estimator<'_> {
             FoldKind::ExistsOne => (0, 2, 2),
             FoldKind::Filter => (10, 13, 1),
             FoldKind::List => (10, 12, 1),
-            FoldKind::Map | FoldKind::MapEntry => (30, 3, 1),
+            FoldKind::Map => (30, 3, 1),
+            FoldKind::MapEntry => (30, 2, 1),
         };
         let rounds = self.size(&fold.range, &range);
         let loops = rounds.saturating_mul(sum([predicate, transform, step]));
@@ -262,15 +265,17 @@ impl Estimator<'_> {
             "string" | "bytes" => (tenth(first), extent(0)),
             "isSorted" | "sum" | "min" | "max" => (first, extent(0).element()),
             "indexOf" | "lastIndexOf" if is_list(0) => (first, Extent::sized(1)),
-            "lowerAscii" | "upperAscii" | "trim" | "substring" | "charAt" | "strings.quote" if is_text(0) => {
+            "lowerAscii" | "upperAscii" | "trim" | "substring" | "strings.quote" if is_text(0) => {
                 (tenth(first), Extent::sized(first))
             }
             "split" => {
                 let piece = Some(Box::new(Extent::sized(first)));
                 (tenth(first), Extent { size: Some(first), shape: None, items: piece })
             }
-            "url" | "isURL" | "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" | "semver" | "isSemver"
+            "charAt" => (1, Extent::sized(1)),
+            "url" | "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" | "semver" | "isSemver"
             | "validate" => (tenth(first), Extent::sized(1)),
+            "timestamp" | "duration" | "size" | "isURL" => (1, Extent::sized(1)),
             // For all others, the size of the result is that of the first argument: rather too small than too large.
             _ => (1, Extent { size: Some(first.min(1 << 22)), ..extent(0) }),
         };

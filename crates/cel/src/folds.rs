@@ -42,26 +42,35 @@ impl<'a> Evaluation<'a, '_> {
             }
             _ => return Err(EvalError::NoSuchOverload),
         };
-        self.meter.charge(1)?;
         let mut gathered = match fold.kind {
             FoldKind::All | FoldKind::Exists => Accumulator::Verdict(None),
             FoldKind::ExistsOne => Accumulator::Count(0),
             FoldKind::Filter | FoldKind::List => Accumulator::List(Vec::new()),
             FoldKind::Map | FoldKind::MapEntry => Accumulator::Map(BTreeMap::new()),
         };
+        // In upstream's expanded loop: the condition of each round, and reading the accumulator in it.
+        let (condition, accumulator) = match fold.kind {
+            FoldKind::All => (2, 1),
+            FoldKind::Exists => (3, 1),
+            _ => (0, 0),
+        };
         let scope = self.locals_len();
         for index in 0..range.len() {
-            // The condition and the step of the loop.
-            self.meter.charge(2)?;
+            self.meter.charge(condition + accumulator)?;
             let (first, second) = element(&range, index, fold.two)?;
             let single = (!fold.two).then(|| first.clone());
             self.push_locals(first.clone(), second);
             let decided = self.step(fold, &mut gathered, &first, single);
             self.truncate_locals(scope);
             if let Some(value) = decided? {
+                // The condition ends the loop before the next element.
+                self.meter.charge(if index + 1 < range.len() { condition } else { 0 })?;
+                self.meter.charge(1)?;
                 return Ok(value);
             }
         }
+        // The result; the comparison of a count with one.
+        self.meter.charge(if fold.kind == FoldKind::ExistsOne { 2 } else { 1 })?;
         match gathered {
             Accumulator::Verdict(Some(error)) => Err(error),
             Accumulator::Verdict(None) => Ok(Value::Bool(fold.kind == FoldKind::All)),
@@ -98,9 +107,14 @@ impl<'a> Evaluation<'a, '_> {
                 let decisive = fold.kind == FoldKind::Exists;
                 return Ok((holds == decisive).then_some(Value::Bool(decisive)));
             }
-            Accumulator::Count(count) => *count += u64::from(holds),
             _ if !holds => {}
+            Accumulator::Count(count) => {
+                self.meter.charge(2)?;
+                *count += 1;
+            }
             Accumulator::List(items) => {
+                // Reading the accumulator, a list of one item, the addition; `filter` also reads the item.
+                self.meter.charge(if fold.transform.is_some() { 12 } else { 13 })?;
                 self.meter.allocate(ELEMENT)?;
                 let value = match (&fold.transform, single) {
                     (Some(transform), _) => self.eval(transform)?,
@@ -110,6 +124,8 @@ impl<'a> Evaluation<'a, '_> {
                 items.push(value);
             }
             Accumulator::Map(entries) => {
+                // Reading the accumulator and the key, the insertion.
+                self.meter.charge(if fold.kind == FoldKind::Map { 3 } else { 2 })?;
                 self.meter.allocate(2 * ELEMENT)?;
                 let Some(transform) = &fold.transform else { return Err(EvalError::NoSuchOverload) };
                 let value = self.eval(transform)?;

@@ -102,6 +102,7 @@ const LISTS: &str = "
     flatten: list(list(A)).() list(A) | list(dyn).() list(dyn) | list(dyn).(int) list(dyn)
     distinct: list(A).() list(A)
     sort: list(int).() list(int) | list(uint).() list(uint) | list(double).() list(double) | list(bool).() list(bool) | list(duration).() list(duration) | list(timestamp).() list(timestamp) | list(string).() list(string) | list(bytes).() list(bytes)
+    @sortByAssociatedKeys: list(A).(list(int)) list(A) | list(A).(list(uint)) list(A) | list(A).(list(double)) list(A) | list(A).(list(bool)) list(A) | list(A).(list(duration)) list(A) | list(A).(list(timestamp)) list(A) | list(A).(list(string)) list(A) | list(A).(list(bytes)) list(A)
     lists.range: (int) list(int)
     first: list(A).() optional(A)
     last: list(A).() optional(A)

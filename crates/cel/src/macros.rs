@@ -1,4 +1,4 @@
-//! Macros: `has`, the folds over lists and maps, `cel.bind`, `optMap`.
+//! Macros: `has`, the folds over lists and maps, `cel.bind`, `optMap`, `sortBy`.
 
 use crate::ast::{Expr, ExprKind, Fold, FoldKind};
 use crate::parser::Parser;
@@ -21,6 +21,7 @@ pub(crate) fn call(
             None if matches!(function, "optMap" | "optFlatMap") && args.len() == 2 => {
                 optional_map(parser, position, target, args, function == "optFlatMap")
             }
+            None if function == "sortBy" && args.len() == 2 => sort_by(parser, position, target, args),
             None => plain(parser, position, Some(target), function, args),
         },
         None => plain(parser, position, None, function, args),
@@ -97,6 +98,24 @@ fn optional_map(parser: &mut Parser, position: u32, target: Expr, args: Vec<Expr
     let name = variable(parser, &name, what);
     let kind = ExprKind::OptionalMap { operand: Box::new(target), name, body: Box::new(body), flat };
     parser.node(position, kind, below)
+}
+
+/// `list.sortBy(item, key)` binds the list to a variable, maps it to the keys, and sorts it by them.
+fn sort_by(parser: &mut Parser, position: u32, target: Expr, args: Vec<Expr>) -> Expr {
+    const INPUT: &str = "@__sortBy_input__";
+    if matches!(target.kind, ExprKind::Literal(_) | ExprKind::Map(_) | ExprKind::Message { .. }) {
+        let at = parser.place(&target);
+        let kinds = "a list, identifier, comprehension, call or select expression";
+        parser.report(at, &format!("sortBy can only be applied to {kinds}"));
+        return parser.node(position, ExprKind::Malformed, 0);
+    }
+    let below = deepest(parser, args.iter().chain([&target]));
+    let range = parser.node(position, ExprKind::Ident(INPUT.into()), 0);
+    let items = parser.node(position, ExprKind::Ident(INPUT.into()), 0);
+    let keys = fold(parser, position, (FoldKind::List, false), range, args);
+    let body = plain(parser, position, Some(items), "@sortByAssociatedKeys", vec![keys]);
+    let kind = ExprKind::Bind { name: INPUT.into(), value: Box::new(target), body: Box::new(body) };
+    parser.node(position, kind, below.saturating_add(2))
 }
 
 /// Whether a call with this name and number of arguments is a fold, and whether it has two variables. The checker

@@ -46,9 +46,13 @@ impl Parser {
         let name = match self.token() {
             Token::Ident(name) if !matches!(&**name, "in" | "true" | "false" | "null") => name.clone(),
             Token::QuotedIdent(name) => name.clone(),
-            _ => {
+            token => {
+                let is_literal = matches!(token, Token::Ident(name) if **name != *"in");
                 let found = self.describe();
-                self.syntax_error(&format!("no viable alternative at input '.{found}'"));
+                self.syntax_error(&match is_literal {
+                    true => format!("mismatched input '{found}' expecting IDENTIFIER"),
+                    false => format!("no viable alternative at input '.{found}'"),
+                });
                 return None;
             }
         };

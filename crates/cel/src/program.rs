@@ -58,7 +58,7 @@ impl Env {
     pub fn compile(&self, source: &str) -> Result<Program, Issues> {
         let ast = parse(source)?;
         let checked = check(source, &ast, &self.names, self.has_mutations)?;
-        Ok(Program { root: checked.root, types: checked.types, shapes: self.shapes.clone() })
+        Ok(Program { root: checked.root, types: checked.types, shapes: self.shapes.clone(), fault: checked.fault })
     }
 }
 
@@ -69,12 +69,19 @@ pub struct Program {
     /// The type of each node, by its id.
     pub(crate) types: Vec<Type>,
     pub(crate) shapes: Vec<Option<Arc<Shape>>>,
+    fault: Option<String>,
 }
 
 impl Program {
     /// The type of the expression.
     pub fn result_type(&self) -> &Type {
         self.types.get(self.root.id as usize).unwrap_or(&Type::Error)
+    }
+
+    /// Why the expression fails in every evaluation, although it is well typed: an invalid pattern. Upstream refuses to
+    /// instantiate such a program.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
     }
 
     /// Whether the expression uses the variable declared as number `slot`.

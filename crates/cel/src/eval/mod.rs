@@ -1,5 +1,6 @@
 //! Evaluates the checked tree. Every step is charged, so that no input makes an expression run long.
 
+pub mod cost;
 pub mod functions;
 pub mod node;
 mod plan;
@@ -18,9 +19,8 @@ use crate::value::{ELEMENT, Key, Value};
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 
-/// The cost of compiling a pattern that is not a literal. At 5,000 each, the budget of one expression covers 200
-/// compilations, which bounds the cache too.
-const PATTERN_COST: u64 = 5_000;
+/// The work of compiling a pattern that is not a literal: one expression can compile 200, which bounds the cache too.
+const PATTERN_WORK: usize = 100_000;
 
 /// The state of one evaluation.
 pub struct Evaluation<'a, 'm> {
@@ -28,7 +28,7 @@ pub struct Evaluation<'a, 'm> {
     variables: &'m [Option<Value<'a>>],
     locals: Vec<Value<'a>>,
     /// Compiled patterns that are not literals.
-    patterns: HashMap<String, Option<Arc<Pattern>>>,
+    patterns: HashMap<String, Result<Arc<Pattern>, String>>,
 }
 
 type Outcome<'a> = Result<Value<'a>, EvalError>;
@@ -67,14 +67,18 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             }
             NodeKind::TypeName(name) => Ok(Value::Type(name.as_ref().into())),
             NodeKind::Select { operand, field, test, optional } => {
+                let is_attribute = operand.is_attribute();
                 let operand = self.eval(operand)?;
-                // A presence test is free, as upstream.
-                self.meter.charge(u64::from(!test))?;
-                self.select(&operand, field, *test, *optional)
+                self.meter.charge(u64::from(!is_attribute))?;
+                let found = self.select(&operand, field, *test, *optional);
+                // Absent optional fields and presence tests are free, as upstream.
+                let is_free = *test || matches!(found, Ok(Value::Optional(None)));
+                self.meter.charge(u64::from(!is_free))?;
+                found
             }
             NodeKind::Conditional(parts) => match self.eval(&parts[0])? {
-                Value::Bool(true) => self.eval(&parts[1]),
-                Value::Bool(false) => self.eval(&parts[2]),
+                Value::Bool(true) => self.branch(&parts[1]),
+                Value::Bool(false) => self.branch(&parts[2]),
                 _ => Err(EvalError::NoSuchOverload),
             },
             NodeKind::And(terms) => self.logical(terms, false),
@@ -98,10 +102,15 @@ impl<'a, 'm> Evaluation<'a, 'm> {
                 self.with_local(value, &parts[1])
             }
             NodeKind::OptionalMap { operand, body, flat } => {
-                self.meter.charge(1)?;
-                match self.eval(operand)? {
+                let before = self.meter.cost();
+                let operand = self.eval(operand)?;
+                // Upstream evaluates the operand twice.
+                let again = self.meter.cost() - before;
+                self.meter.charge(if *flat { 2 } else { 3 })?;
+                match operand {
                     Value::Optional(None) => Ok(Value::Optional(None)),
                     Value::Optional(Some(inner)) => {
+                        self.meter.charge(again)?;
                         let made = self.with_local((*inner).clone(), body)?;
                         Ok(if *flat { made } else { Value::some(made) })
                     }
@@ -111,11 +120,27 @@ impl<'a, 'm> Evaluation<'a, 'm> {
         }
     }
 
+    /// A branch of a conditional. A variable or a part of one costs a unit less there, as upstream.
+    fn branch(&mut self, node: &'a Node) -> Outcome<'a> {
+        let made = self.eval(node);
+        self.meter.credit(u64::from(node.is_charged_attribute()));
+        made
+    }
+
     /// What `step` costs counts as work instead.
     fn without_cost(&mut self, step: impl FnOnce(&mut Self) -> Outcome<'a>) -> Outcome<'a> {
-        let before = self.meter.mark();
+        let before = self.meter.count_work_only(true);
         let made = step(self);
-        self.meter.refund(before)?;
+        self.meter.count_work_only(before);
+        made
+    }
+
+    fn apply(&mut self, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
+        let made = self.without_cost(|on| (call.function)(on, call, args));
+        if !matches!(made, Err(EvalError::CostExceeded)) {
+            self.meter.charge(call.cost.charge(args, &made))?;
+            self.meter.credit(u64::from(call.is_indexed_by_attribute()));
+        }
         made
     }
 
@@ -160,15 +185,15 @@ impl<'a, 'm> Evaluation<'a, 'm> {
         match &*call.args {
             [only] => {
                 let args = [self.eval(only)?];
-                (call.function)(self, call, &args)
+                self.apply(call, &args)
             }
             [first, second] => {
                 let args = [self.eval(first)?, self.eval(second)?];
-                (call.function)(self, call, &args)
+                self.apply(call, &args)
             }
             many => {
                 let args = many.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
-                (call.function)(self, call, &args)
+                self.apply(call, &args)
             }
         }
     }
@@ -250,13 +275,12 @@ impl<'a, 'm> Evaluation<'a, 'm> {
             return Ok(Arc::clone(regex));
         }
         if !self.patterns.contains_key(pattern) {
-            self.meter.charge(PATTERN_COST)?;
-            self.meter.text(pattern.len())?;
-            let compiled = re2::compile_within(pattern, 1 << 18).ok().map(Arc::new);
+            self.meter.work(PATTERN_WORK + pattern.len())?;
+            let compiled = re2::compile_within(pattern, 1 << 18).map(Arc::new).map_err(|why| why.to_string());
             self.patterns.insert(pattern.to_owned(), compiled);
         }
-        let known = self.patterns.get(pattern).cloned().flatten();
-        known.ok_or_else(|| EvalError::failed(format!("error parsing regexp: {pattern:?}")))
+        let known = self.patterns.get(pattern).cloned();
+        known.unwrap_or_else(|| Err(format!("error parsing regexp: {pattern:?}"))).map_err(EvalError::Failed)
     }
 }
 

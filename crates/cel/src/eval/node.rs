@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ast::{FoldKind, Id, Literal};
+use crate::eval::cost::Cost;
 use crate::eval::functions::Function;
 use crate::re2::Pattern;
 
@@ -52,10 +53,18 @@ pub enum NodeKind {
 pub struct CallNode {
     pub name: Box<str>,
     pub function: Function,
+    pub cost: Cost,
     /// The target of a member call is the first argument.
     pub args: Box<[Node]>,
     /// The compiled pattern, if it is a literal.
     pub regex: Option<Arc<Pattern>>,
+}
+
+impl CallNode {
+    /// Whether the index of a list or map is read from a variable.
+    pub fn is_indexed_by_attribute(&self) -> bool {
+        matches!(self.cost, Cost::Index { .. }) && self.args.get(1).is_some_and(Node::is_charged_attribute)
+    }
 }
 
 /// It pushes two locals: the first variable, then the second if there is one.
@@ -69,6 +78,22 @@ pub struct FoldNode {
 }
 
 impl Node {
+    /// Whether it has a unit of cost because it reads a variable or a part of one. As a branch of a conditional or as an
+    /// index, it does not have this unit.
+    pub fn is_charged_attribute(&self) -> bool {
+        self.is_attribute() && !matches!(self.kind, NodeKind::Conditional(_))
+    }
+
+    /// Whether it reads a variable or a part of one.
+    pub fn is_attribute(&self) -> bool {
+        match &self.kind {
+            NodeKind::Variable(_) | NodeKind::Local(_) | NodeKind::Conditional(_) => true,
+            NodeKind::Select { test, .. } => !test,
+            NodeKind::Call(call) => matches!(call.cost, Cost::Index { .. }),
+            _ => false,
+        }
+    }
+
     /// Whether the test holds for this node or a descendant. Recursion is bounded by the parser's depth.
     pub fn any(&self, test: &dyn Fn(&Node) -> bool) -> bool {
         test(self)

@@ -1,12 +1,16 @@
 //! Tables: one expression per line, and its result after the arrow.
 
-use crate::printing::outcome;
+use crate::printing::{cost, outcome};
 
 fn check(table: &str) {
+    compare(table, outcome);
+}
+
+fn compare(table: &str, found: fn(&str) -> String) {
     let mut wrong = Vec::new();
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (source, expected) = line.split_once(" ==> ").unwrap_or_else(|| panic!("no arrow: {line}"));
-        let found = outcome(source);
+        let found = found(source);
         if found != expected {
             wrong.push(format!("{source}\n  expected {expected}\n  found    {found}"));
         }
@@ -42,4 +46,9 @@ fn strings() {
 #[test]
 fn libraries() {
     check(include_str!("tables/libraries.txt"));
+}
+
+#[test]
+fn costs_are_upstreams() {
+    compare(include_str!("tables/costs.txt"), cost);
 }

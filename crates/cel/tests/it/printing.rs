@@ -86,6 +86,16 @@ pub fn outcome(source: &str) -> String {
     }
 }
 
+/// The cost of an evaluation in which `x` and `n` are 5.
+pub fn cost(source: &str) -> String {
+    let env = Env::new().with("x", Type::Dyn).with("n", Type::Int);
+    let program = env.compile(source).unwrap_or_else(|issues| panic!("{source}: {issues}"));
+    let mut meter = Meter::new(EXPRESSION_LIMIT);
+    let outcome = program.eval(&[Some(Value::Int(5)), Some(Value::Int(5))], &mut meter);
+    drop(outcome);
+    meter.cost().to_string()
+}
+
 pub fn print(value: &Value<'_>) -> String {
     match value {
         Value::Null => "null".to_owned(),

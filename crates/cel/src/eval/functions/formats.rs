@@ -64,7 +64,10 @@ pub fn validate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
         "dns1035LabelPrefix" => names::label_1035_rule(text, true),
         "qualifiedName" => names::is_qualified_name(text),
         "labelValue" => names::is_label_value(text),
-        "uri" => invalid(Url::parse(text).is_some(), "invalid URI"),
+        "uri" => {
+            let why = if text.is_empty() { "empty url" } else { "invalid URI for request" };
+            invalid(Url::parse(text).is_some(), &format!("parse {text:?}: {why}"))
+        }
         "uuid" => invalid(is_uuid(text), "does not match the UUID format"),
         "byte" => invalid(STANDARD.decode(text.as_bytes()).is_ok(), "invalid base64"),
         "date" => invalid(times::parse_date(text).is_some(), "invalid date"),

@@ -53,6 +53,14 @@ pub fn summary<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Valu
     }
 }
 
+/// The sum of durations, of which an empty list has none to tell its type.
+pub fn sum_durations<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
+    match summary(on, call, args)? {
+        Value::Int(0) => Ok(Value::Duration(0)),
+        total => Ok(total),
+    }
+}
+
 fn sum<'a>(items: &[Value<'a>]) -> Outcome<'a> {
     let overflow = || EvalError::failed("integer overflow");
     let Some(first) = items.first() else { return Ok(Value::Int(0)) };
@@ -139,9 +147,21 @@ pub fn distinct<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
 
 pub fn sort<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::List(list)] = args else { return Err(EvalError::NoSuchOverload) };
-    let mut items = items(on, list)?;
+    let items = items(on, list)?;
+    sorted(on, items.into_iter().map(|item| (item.clone(), item)).collect())
+}
+
+/// `list.sortBy(item, key)`: the second argument has the key of each item.
+pub fn sort_by_keys<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
+    let [Value::List(list), Value::List(keys)] = args else { return Err(EvalError::NoSuchOverload) };
+    let (keys, items) = (items(on, keys)?, items(on, list)?);
+    sorted(on, keys.into_iter().zip(items).collect())
+}
+
+/// The values in the order of their keys.
+fn sorted<'a>(on: &mut Evaluation<'a, '_>, mut pairs: Vec<(Value<'a>, Value<'a>)>) -> Outcome<'a> {
     let mut failure = None;
-    items.sort_by(|a, b| {
+    pairs.sort_by(|(a, _), (b, _)| {
         // After an error the order no longer matters.
         if failure.is_some() {
             return Ordering::Equal;
@@ -151,7 +171,7 @@ pub fn sort<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]
             Ordering::Equal
         })
     });
-    failure.map_or(Ok(Value::list(items)), Err)
+    failure.map_or_else(|| Ok(Value::list(pairs.into_iter().map(|(_, value)| value).collect())), Err)
 }
 
 pub fn range<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {

@@ -17,6 +17,8 @@ use crate::eval::Evaluation;
 use crate::eval::node::CallNode;
 use crate::value::Value;
 
+pub(crate) use lists::sum_durations;
+
 pub type Outcome<'a> = Result<Value<'a>, EvalError>;
 
 /// A function: the call, and its evaluated arguments.
@@ -60,6 +62,7 @@ pub fn find(name: &str) -> Option<Function> {
         "flatten" => lists::flatten,
         "distinct" => lists::distinct,
         "sort" => lists::sort,
+        "@sortByAssociatedKeys" => lists::sort_by_keys,
         "lists.range" => lists::range,
         "first" | "last" => lists::end,
         "sets.contains" | "sets.equivalent" | "sets.intersects" => lists::sets,
