@@ -217,7 +217,7 @@ impl Run<'_> {
             if holds {
                 continue;
             }
-            let is_tolerated = !compiled.transition && (unchanged || old == Some(value));
+            let is_tolerated = !compiled.transition && (unchanged || old == Some(value)) && !is_type_meta(path);
             let at = match node.paths.get(index).map(String::as_str) {
                 Some("") | None => path.clone(),
                 Some(suffix) => path.child(suffix),
@@ -312,6 +312,10 @@ impl Run<'_> {
                 let fine = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
                 Ok(if fine { text.to_owned() } else { compiled.rule.default_message() })
             }
+            Err(EvalError::CostExceeded) if self.budget == 0 => {
+                let why = "messageExpression evaluation failed due to running out of cost budget";
+                Err(format!("{why}, no further validation rules will be run"))
+            }
             Err(EvalError::CostExceeded) => {
                 let source = &compiled.rule.message_expression;
                 let why =
@@ -325,21 +329,21 @@ impl Run<'_> {
 
 /// A failure shows the value, unless it is a list or an object.
 fn error_for(reason: Option<&str>, value: &Value, path: &Path, detail: String) -> Error {
-    let of_many = match value {
-        Value::Array(_) => Some("array"),
-        Value::Object(_) => Some("object"),
-        _ => None,
-    };
+    let of_many = value.is_array() || value.is_object();
     match reason {
         Some("FieldValueForbidden") => Error::forbidden(path, detail),
         Some("FieldValueRequired") => Error::required(path, detail),
-        Some("FieldValueDuplicate") => {
-            let shown = of_many.map_or_else(|| value.clone(), Value::from);
-            Error::new(ErrorKind::Duplicate(shown), path, "")
-        }
-        _ if of_many.is_some() => Error::without_value(path, detail),
+        Some("FieldValueDuplicate") if of_many => Error::new(ErrorKind::DuplicateOmitted, path, ""),
+        Some("FieldValueDuplicate") => Error::duplicate(path, value.clone()),
+        _ if of_many => Error::without_value(path, detail),
         _ => Error::invalid(path, value.clone(), detail),
     }
+}
+
+/// Failures of the object's own apiVersion and kind are not tolerated, as upstream: old and new are converted to one
+/// version, so they never differ.
+fn is_type_meta(path: &Path) -> bool {
+    matches!(path.to_string().as_str(), "apiVersion" | "kind")
 }
 
 fn type_name(schema: &Schema) -> &'static str {

@@ -85,19 +85,27 @@ pub fn compile(schemas: &Schemas, id: SchemaId, shape: Option<&Arc<Shape>>) -> O
 
 fn compile_rule(env: &Env, rule: Rule) -> CompiledRule {
     let program = match env.compile(&rule.rule) {
-        Ok(program) if matches!(program.result_type(), Type::Bool) => Ok(program),
+        Ok(program) if matches!(program.result_type(), Type::Bool) => started(program, "program"),
         Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
         Err(issues) => Err(format!("compilation failed: {issues}")),
     };
     // The message of a rule that does not compile is not used.
     let has_message = program.is_ok() && !rule.message_expression.trim().is_empty();
     let message = has_message.then(|| match env.compile(&rule.message_expression) {
-        Ok(program) if matches!(program.result_type(), Type::String) => Ok(program),
+        Ok(program) if matches!(program.result_type(), Type::String) => started(program, "messageExpression"),
         Ok(_) => Err("messageExpression must evaluate to a string".to_owned()),
         Err(issues) => Err(format!("messageExpression compilation failed: {issues}")),
     });
     let transition = program.as_ref().is_ok_and(|program| program.uses(OLD_SELF));
     CompiledRule { rule, program, message, transition }
+}
+
+/// The program, unless it fails in every evaluation.
+fn started(program: Program, what: &str) -> Result<Program, String> {
+    match program.fault() {
+        Some(fault) => Err(format!("{what} instantiation failed: {fault}")),
+        None => Ok(program),
+    }
 }
 
 /// A rule's `fieldPath` (`.a.b['c']`), as the path it adds to errors, and the node it leads to from `id`.

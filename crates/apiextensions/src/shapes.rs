@@ -24,7 +24,9 @@ pub fn shape(schemas: &Schemas, id: SchemaId, root: bool) -> Option<Arc<Shape>> 
     let schema = schemas.get(id);
     let root = root || schema.embedded_resource;
     if schema.int_or_string {
-        return Some(Arc::new(sized(Kind::Any, 1, MAX_REQUEST - 2)));
+        let declared = constraints(schema, |constraints| constraints.max_length);
+        let most = declared.map_or(MAX_REQUEST - 2, |length| length.saturating_mul(4));
+        return Some(Arc::new(sized(Kind::Any, 1, most)));
     }
     let shape = match schema.type_ {
         Type::Any => return None,

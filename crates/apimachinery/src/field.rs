@@ -77,6 +77,8 @@ pub enum ErrorKind {
     },
     /// The value occurs twice in a set.
     Duplicate(Value),
+    /// As `Duplicate`, without the value.
+    DuplicateOmitted,
     /// The field may not be set here.
     Forbidden,
     /// The referenced value does not exist.
@@ -190,7 +192,7 @@ impl Error {
             ErrorKind::Required => "FieldValueRequired",
             ErrorKind::Invalid(_) | ErrorKind::InvalidShown(_) | ErrorKind::InvalidOmitted => "FieldValueInvalid",
             ErrorKind::NotSupported { .. } => "FieldValueNotSupported",
-            ErrorKind::Duplicate(_) => "FieldValueDuplicate",
+            ErrorKind::Duplicate(_) | ErrorKind::DuplicateOmitted => "FieldValueDuplicate",
             ErrorKind::Forbidden => "FieldValueForbidden",
             ErrorKind::NotFound(_) => "FieldValueNotFound",
             ErrorKind::TooLong { .. } => "FieldValueTooLong",
@@ -213,6 +215,7 @@ impl Error {
                 format!("Unsupported value: {}: supported values: {}", shown(value), quoted.join(", "))
             }
             ErrorKind::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
+            ErrorKind::DuplicateOmitted => "Duplicate value".to_owned(),
             ErrorKind::Forbidden => "Forbidden".to_owned(),
             ErrorKind::NotFound(value) => format!("Not found: {}", shown(value)),
             ErrorKind::TooLong { max } => format!("Too long: may not be more than {max} byte{}", plural(*max)),

@@ -65,6 +65,9 @@ impl Expression {
         if !required_type.accepts(program.result_type()) {
             return Err(required_type.refusal().to_owned());
         }
+        if let Some(fault) = program.fault() {
+            return Err(format!("program instantiation failed: {fault}"));
+        }
         Ok(Self { source: source.to_owned(), program, variable })
     }
 

@@ -147,9 +147,10 @@ impl Scope {
             env = env.with(name, type_.clone());
         }
         let program = env.compile(source).map_err(|issues| format!("compilation failed: {issues}"))?;
-        match program.result_type() {
-            found if required_type.accepts(found) => Ok(program),
-            found => Err(required_type.refusal(found)),
+        match (program.result_type(), program.fault()) {
+            (found, _) if !required_type.accepts(found) => Err(required_type.refusal(found)),
+            (_, Some(fault)) => Err(format!("program instantiation failed: {fault}")),
+            (_, None) => Ok(program),
         }
     }
 }

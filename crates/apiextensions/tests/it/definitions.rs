@@ -138,7 +138,13 @@ fn costs_are_estimated_from_declared_sizes() {
         "{PLACE}.x-kubernetes-validations[0].messageExpression: Forbidden: estimated messageExpression cost {text}"
     );
     assert_eq!(printed.first(), Some(&expected));
+    let port = json!({"x-kubernetes-int-or-string": true, "maxLength": 10});
+    let ports = json!({"type": "array", "items": port, "maxItems": 1000});
+    let times = json!({"type": "array", "items": {"type": "string", "format": "date-time"}, "maxItems": 60_000});
     for (list, rule) in [
+        (&ports, "self.l.all(p, isQuantity(p))"),
+        (&times, "self.l.all(t, t > timestamp('2020-01-01T00:00:00Z') && t == timestamp('2021-01-01T00:00:00Z'))"),
+        (&unbounded, "!has(self.l) || self.l.all(x, x.charAt(0) == 'a')"),
         (&bounded, twice),
         (&unbounded, "self.l.size() < 5"),
         (&unbounded, "self.l.all(x, x.size() < 64)"),

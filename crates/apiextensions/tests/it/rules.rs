@@ -77,7 +77,15 @@ fn a_broken_rule_is_reported_with_its_message() {
         (
             json!({"rule": "self.a < self.b", "reason": "FieldValueDuplicate"}),
             json!({"a": 2, "b": 2}),
-            Some(r#"spec: Duplicate value: "object""#),
+            Some("spec: Duplicate value"),
+        ),
+        (
+            json!({"rule": "self.color.find(')') == ''"}),
+            json!({"color": "red"}),
+            Some(
+                "spec: Invalid value: \"object\": rule compile error: program instantiation failed: error parsing \
+                 regexp: unexpected ): `)`",
+            ),
         ),
         (
             json!({"rule": "self.a < self.b"}),
@@ -93,6 +101,48 @@ fn a_broken_rule_is_reported_with_its_message() {
         let found = created(&with_rule(numbers.clone(), rule.clone()), &spec);
         assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{rule} on {spec}");
     }
+}
+
+#[test]
+fn null_properties_are_absent() {
+    let schema = with_rule(
+        json!({"a": {"type": "string", "nullable": true}, "m": {"type": "object", "additionalProperties": {
+            "type": "string", "nullable": true}}}),
+        json!({"rule": "(!has(self.a) || self.a != '') && self.?a.orValue('x') != ''
+            && (!has(self.m) || self.m.all(k, type(self.m[k]) == null_type))", "message": "no"}),
+    );
+    assert_eq!(created(&schema, &json!({"a": null, "m": {"x": null}})), Vec::<String>::new());
+    assert_eq!(created(&schema, &json!({"a": ""})), ["spec: Invalid value: no"]);
+}
+
+#[test]
+fn undeclared_fields_count_in_comparisons() {
+    let schema = with_rule(
+        json!({"l": {"type": "array", "items": {"type": "object", "properties": {"known": {"type": "integer"},
+            "any": {"x-kubernetes-preserve-unknown-fields": true}}, "x-kubernetes-preserve-unknown-fields": true}}}),
+        json!({"rule": "self.l[0] == self.l[1]", "message": "differ"}),
+    );
+    for (a, b, is_same) in [
+        (json!({"known": 1, "x": [{"y": "a"}]}), json!({"known": 1, "x": [{"y": "a"}]}), true),
+        (json!({"known": 1, "x": [{"y": "a"}]}), json!({"known": 1, "x": [{"y": "b"}]}), false),
+        (json!({"known": 1, "any": "a"}), json!({"known": 1, "any": 1}), false),
+        (json!({"known": 1, "x": 1}), json!({"known": 1}), false),
+        (json!({"known": 1, "x": 1}), json!({"known": 1, "y": 1}), false),
+        (json!({"x": {}}), json!({"x": {}}), true),
+    ] {
+        let expected: &[&str] = if is_same { &[] } else { &["spec: Invalid value: differ"] };
+        assert_eq!(created(&schema, &json!({"l": [a, b]})), expected, "{a} {b}");
+    }
+}
+
+#[test]
+fn reserved_words_name_fields() {
+    let schema = with_rule(
+        json!({"namespace": {"type": "string"}, "if": {"type": "object", "properties": {"for": {"type": "integer"}}}}),
+        json!({"rule": "has(self.namespace) && self.namespace == self.__namespace__ && self.if.for > 1", "message": "no"}),
+    );
+    assert_eq!(created(&schema, &json!({"namespace": "a", "if": {"for": 2}})), Vec::<String>::new());
+    assert_eq!(created(&schema, &json!({"namespace": "a", "if": {"for": 1}})), ["spec: Invalid value: no"]);
 }
 
 #[test]
@@ -197,6 +247,26 @@ fn failures_on_unchanged_values_are_tolerated() {
         let one = |texts: Vec<String>| (texts.len() < 2).then(|| texts.into_iter().next());
         assert_eq!((one(errors), one(warnings)), (Some(text(expected.0)), Some(text(expected.1))), "{old} -> {new}");
     }
+}
+
+#[test]
+fn failures_of_the_objects_own_kind_are_not_tolerated() {
+    let rule = json!([{"rule": "self == 'Pod'", "message": "no pod"}]);
+    let kind = json!({"kind": {"type": "string", "x-kubernetes-validations": rule}});
+    let nested = json!({"type": "object", "properties": kind});
+    let schema = json!({"type": "object", "properties": {"kind": kind["kind"], "spec": nested}});
+    let crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+    let strategy = &resources(&crd, &Compilation::default())[0].strategy;
+    let mut new = object(&json!({"kind": "Job"}));
+    let old = new.clone();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    let (errors, warnings) = strategy.check_update(&crate::context(), &old, &new);
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert_eq!(errors, [r#"kind: Invalid value: "Widget": no pod"#]);
+    assert_eq!(warnings, [r#"spec.kind: Invalid value: "Job": no pod"#]);
 }
 
 #[test]

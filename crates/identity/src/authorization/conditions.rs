@@ -24,6 +24,9 @@ impl Condition {
         if !matches!(program.result_type(), Type::Bool) {
             return Err(format!("must evaluate to bool but got {}", program.result_type().runtime_name()));
         }
+        if let Some(fault) = program.fault() {
+            return Err(format!("program instantiation failed: {fault}"));
+        }
         Ok(Self { source: source.to_owned(), program })
     }
 
