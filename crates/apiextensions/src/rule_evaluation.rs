@@ -143,7 +143,7 @@ impl Run<'_> {
         let old = old.filter(|old| !old.is_null());
         let rules = self.rules;
         if let Some(node) = rules.nodes.get(&id) {
-            self.apply(node, self.type_.schemas.get(id), value, old, path, unchanged);
+            self.apply(node, id, value, old, path, unchanged);
         }
         let schema = self.type_.schemas.get(id);
         match value {
@@ -176,13 +176,13 @@ impl Run<'_> {
     fn apply(
         &mut self,
         node: &PreparedNode,
-        schema: &Schema,
+        id: SchemaId,
         value: &Value,
         old: Option<&Value>,
         path: &Path,
         unchanged: bool,
     ) {
-        let type_name = type_name(schema);
+        let type_name = type_name(self.type_.schemas.get(id));
         for (index, compiled) in node.rules.rules.iter().enumerate() {
             if self.budget == 0 {
                 let why =
@@ -217,7 +217,9 @@ impl Run<'_> {
             if holds {
                 continue;
             }
-            let is_tolerated = !compiled.transition && (unchanged || old == Some(value)) && !is_type_meta(path);
+            let is_tolerated = !compiled.transition
+                && !is_type_meta(path)
+                && (unchanged || old.is_some_and(|old| is_unchanged(self.type_, id, old, value)));
             let at = match node.paths.get(index).map(String::as_str) {
                 Some("") | None => path.clone(),
                 Some(suffix) => path.child(suffix),
@@ -337,6 +339,35 @@ fn error_for(reason: Option<&str>, value: &Value, path: &Path, detail: String) -
         Some("FieldValueDuplicate") => Error::duplicate(path, value.clone()),
         _ if of_many => Error::without_value(path, detail),
         _ => Error::invalid(path, value.clone(), detail),
+    }
+}
+
+/// Whether a value is unchanged. At any depth, the order of the items of lists with keys does not count.
+fn is_unchanged(type_: &TypeOf, id: SchemaId, old: &Value, new: &Value) -> bool {
+    if old == new {
+        return true;
+    }
+    let schema = type_.schemas.get(id);
+    match (old, new) {
+        (Value::Array(was), Value::Array(is)) => {
+            let (Some(items), ListType::Map(_)) = (schema.items, &schema.list_type) else { return false };
+            let known = by_identity(&schema.list_type, was);
+            let before = |item| known.get(&identity(&schema.list_type, item)?).copied();
+            let is_known = |item| before(item).is_some_and(|before| is_unchanged(type_, items, before, item));
+            was.len() == is.len() && is.iter().all(is_known)
+        }
+        (Value::Object(was), Value::Object(is)) => {
+            let schema_of = |name: &str| schema.properties.get(name).map(|property| property.schema);
+            let is_known = |(name, value): (&String, &Value)| {
+                let Some(before) = was.get(name) else { return false };
+                match schema_of(name).or(schema.additional_properties) {
+                    Some(next) => is_unchanged(type_, next, before, value),
+                    None => before == value,
+                }
+            };
+            was.len() == is.len() && is.iter().all(is_known)
+        }
+        _ => false,
     }
 }
 

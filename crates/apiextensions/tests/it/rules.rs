@@ -232,13 +232,20 @@ fn transition_rules_compare_with_the_old_value() {
 #[test]
 fn failures_on_unchanged_values_are_tolerated() {
     let small = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "too big"}]});
-    let schema =
-        json!({"type": "object", "properties": {"a": small, "b": small, "list": {"type": "array", "items": small}}});
+    let schema = json!({"type": "object", "properties": {"a": small, "b": small, "list": {"type": "array", "items": small},
+            "outer": {"type": "object", "x-kubernetes-validations": [{"rule": "self.keyed.size() > 2", "message": "too big"}],
+                "properties": {"keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+                    "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}}}}}}});
+    let keyed = |v: i64| json!({"outer": {"keyed": [{"k": "b", "v": v}, {"k": "a"}]}});
+    let reordered = json!({"outer": {"keyed": [{"k": "a"}, {"k": "b", "v": 1}]}});
     for (old, new, expected) in [
         (json!({"a": 9, "b": 1}), json!({"a": 9, "b": 2}), (None, Some("a: Invalid value: 9"))),
         (json!({"a": 9}), json!({"a": 8}), (Some("a: Invalid value: 8"), None)),
         (json!({"list": [9, 1]}), json!({"list": [9, 1], "a": 1}), (None, Some("list[0]: Invalid value: 9"))),
         (json!({"list": [9, 1]}), json!({"list": [9, 2]}), (Some("list[0]: Invalid value: 9"), None)),
+        // The order of items with keys does not count.
+        (keyed(1), reordered.clone(), (None, Some("outer: Invalid value"))),
+        (keyed(2), reordered, (Some("outer: Invalid value"), None)),
     ] {
         let strategy = resource(&schema).strategy;
         let (errors, warnings) = strategy.check_update(&crate::context(), &object(&old), &object(&new));
