@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::{made, text};
 
 /// The annotations of a default class.
-const STORAGE_DEFAULT: [&str; 2] =
+pub(crate) const STORAGE_DEFAULT: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
+pub(crate) const INGRESS_DEFAULT: [&str; 1] = ["ingressclass.kubernetes.io/is-default-class"];
 /// The annotation for an ingress's class, before the field was added.
 const INGRESS_ANNOTATION: &str = "kubernetes.io/ingress.class";
 

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use apimachinery::age::human_duration;
 use serde_json::Value;
 
+use crate::admission::classes::{INGRESS_DEFAULT, STORAGE_DEFAULT};
+
 use super::{Function, condition, function, joined, list};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -50,8 +52,11 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let seconds = object["spec"]["expirationSeconds"].as_i64();
         seconds.map_or_else(|| "<none>".to_owned(), human_duration).into()
     }),
+    function("ingress_class", &[".metadata.annotations", ".metadata.name"], |object, _| {
+        class_name(&object["metadata"], &INGRESS_DEFAULT).into()
+    }),
     function("storage_class", &[".metadata.annotations", ".metadata.name"], |object, _| {
-        storage_class(&object["metadata"]).into()
+        class_name(&object["metadata"], &STORAGE_DEFAULT).into()
     }),
     function("token_audiences", &[".spec.tokenRequests"], |object, _| {
         joined(list(&object["spec"]["tokenRequests"]).filter_map(|request| request["audience"].as_str()), "<unset>")
@@ -155,10 +160,10 @@ fn volume_claim(claim: &Value) -> String {
     format!("{}/{}", text(&claim["namespace"]), text(&claim["name"]))
 }
 
-fn storage_class(metadata: &Value) -> String {
+/// The name of a class, marked if an annotation makes it the default.
+fn class_name(metadata: &Value, defaults: &[&str]) -> String {
     let annotations = &metadata["annotations"];
-    let names = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-    let default = names.iter().any(|name| annotations[*name] == "true");
+    let default = defaults.iter().any(|name| annotations[*name] == "true");
     format!("{}{}", text(&metadata["name"]), if default { " (default)" } else { "" })
 }
 

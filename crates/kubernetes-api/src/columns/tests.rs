@@ -217,6 +217,13 @@ fn rows_read_as_kubectl_shows_them() {
             "x (default) p Delete Immediate false 5m",
         ),
         (
+            "networking.k8s.io",
+            "IngressClass",
+            json!({"metadata": {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}},
+                "spec": {"controller": "a.b/c"}}),
+            "x (default) a.b/c <none> 5m",
+        ),
+        (
             "certificates.k8s.io",
             "CertificateSigningRequest",
             json!({"spec": {"signerName": "s", "username": "u"}}),
