@@ -95,6 +95,7 @@ pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Va
     if node.update == UpdateOrder::First {
         errors.extend(create(root, object));
     }
+    addresses::tolerate_known(old, &mut errors);
     errors
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use apimachinery::field::{Error, ErrorList, Path, go_quoted};
+use apimachinery::field::{Error, ErrorKind, ErrorList, Path, go_quoted};
 use apimachinery::{go_netip, names};
 use serde_json::{Value, json};
 
@@ -41,7 +41,10 @@ fn strict_ranges(ranges: &[Value], at: &At<'_>, errors: &mut ErrorList) {
 /// An address and its prefix length; leading zeros are ignored.
 pub(crate) fn parse(range: &str) -> Option<(IpAddr, u32)> {
     let (address, length) = range.split_once('/')?;
-    let plain = |octet: &str| -> Option<String> { Some(octet.parse::<u8>().ok()?.to_string()) };
+    let plain = |octet: &str| -> Option<String> {
+        let digits = octet.bytes().all(|byte| byte.is_ascii_digit());
+        octet.parse::<u8>().ok().filter(|_| digits).map(|octet| octet.to_string())
+    };
     let address: IpAddr = match address.parse() {
         Ok(address) => address,
         Err(_) => address.split('.').map(plain).collect::<Option<Vec<_>>>()?.join(".").parse().ok()?,
@@ -56,20 +59,67 @@ fn is_dual(one: &Value, other: &Value) -> bool {
     matches!((family(one), family(other)), (Some(one), Some(other)) if one != other)
 }
 
-fn range_complaint(range: &str) -> Option<String> {
+const LEADING_ZEROS: &str = "must not have leading 0s";
+const LEADING_ZEROS_OF_RANGE: &str = "must not have leading 0s in IP or prefix length";
+const MAPPED: &str = "must not be an IPv4-mapped IPv6 address";
+const MAPPED_RANGE: &str = "must not have an IPv4-mapped IPv6 address";
+const BITS_BEYOND: &str = "must not have bits set beyond the prefix length";
+
+fn is_mapped(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some())
+}
+
+/// Why an address is invalid, as far as fields from before Kubernetes 1.36 are checked: other forms than the shortest
+/// are valid.
+pub(super) fn address_complaint(address: &str) -> Option<&'static str> {
+    match address.parse() {
+        Ok(address) => is_mapped(address).then_some(MAPPED),
+        Err(_) if parse(&format!("{address}/0")).is_some() => Some(LEADING_ZEROS),
+        Err(_) => Some("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+    }
+}
+
+/// As [`address_complaint`], of a range.
+pub(super) fn block_complaint(range: &str) -> Option<&'static str> {
     let Some((address, length)) = parse(range) else {
-        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned());
+        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
     };
     let (written, digits) = range.split_once('/')?;
     if written.parse::<IpAddr>().is_err() || digits != length.to_string() {
-        return Some("must not have leading 0s in IP or prefix length".to_owned());
+        return Some(LEADING_ZEROS_OF_RANGE);
     }
-    if matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
-        return Some("must not have an IPv4-mapped IPv6 address".to_owned());
+    if is_mapped(address) {
+        return Some(MAPPED_RANGE);
     }
-    if masked(address, length) != address {
-        return Some("must not have bits set beyond the prefix length".to_owned());
+    (masked(address, length) != address).then_some(BITS_BEYOND)
+}
+
+/// Addresses and ranges that earlier versions accepted are tolerated where the old object has them.
+pub(super) fn tolerate_known(old: &Value, errors: &mut ErrorList) {
+    let is_new_rule = |error: &Error| {
+        [LEADING_ZEROS, LEADING_ZEROS_OF_RANGE, MAPPED, MAPPED_RANGE, BITS_BEYOND].contains(&error.detail.as_str())
+    };
+    errors.retain(|error| match &error.kind {
+        ErrorKind::Invalid(Value::String(text)) if is_new_rule(error) => !holds(&old["spec"], text),
+        _ => true,
+    });
+}
+
+/// Whether a text occurs in an object. Recursion is bounded by the depth of objects (128).
+fn holds(within: &Value, text: &str) -> bool {
+    match within {
+        Value::String(found) => found == text,
+        Value::Array(items) => items.iter().any(|item| holds(item, text)),
+        Value::Object(fields) => fields.values().any(|value| holds(value, text)),
+        _ => false,
     }
+}
+
+fn range_complaint(range: &str) -> Option<String> {
+    if let Some(complaint) = block_complaint(range) {
+        return Some(complaint.to_owned());
+    }
+    let (address, length) = parse(range)?;
     let canonical = format!("{address}/{length}");
     (range != canonical).then(|| format!("must be in canonical form ({})", go_quoted(&canonical)))
 }

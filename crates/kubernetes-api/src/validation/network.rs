@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::at::At;
 use super::checks::supported;
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, object, required, text};
+use super::{Object, addresses, forbidden, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ingress_backend", ingress_backend),
@@ -25,21 +25,21 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 
 /// Whether an address is valid.
 pub(super) fn address(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
-    let fine = value.as_str().is_some_and(|text| text.parse::<std::net::IpAddr>().is_ok());
-    if !fine {
+    let complaint = addresses::address_complaint(value.as_str().unwrap_or_default());
+    if let Some(detail) = complaint {
         let value = if value.is_null() { &Value::from("") } else { value };
-        invalid(errors, at, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+        invalid(errors, at, value, detail);
     }
-    fine
+    complaint.is_none()
 }
 
-/// Whether an address range is valid.
+/// Whether an address range can be read; it may be invalid nevertheless.
 pub(super) fn block(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
-    let fine = value.as_str().is_some_and(is_block);
-    if !fine {
-        invalid(errors, at, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+    let text = value.as_str().unwrap_or_default();
+    if let Some(detail) = addresses::block_complaint(text) {
+        invalid(errors, at, value, detail);
     }
-    fine
+    addresses::parse(text).is_some()
 }
 
 const CLASS: &str = "kubernetes.io/ingress.class";
@@ -245,17 +245,6 @@ fn policy_port(port: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// An address and its prefix length.
-fn is_block(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let bits = match address.parse::<std::net::IpAddr>() {
-        Ok(ip) if ip.is_ipv4() => 32,
-        Ok(_) => 128,
-        Err(_) => return false,
-    };
-    length.parse::<u8>().is_ok_and(|length| length <= bits)
-}
-
 fn ip_block(range: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let cidr = text(range, "cidr");
     if cidr.is_empty() {
@@ -275,10 +264,9 @@ fn ip_block(range: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 /// Whether the first range is a proper part of the second.
 fn is_within(inner: &str, outer: &str) -> bool {
-    let bits = |text: &str| -> Option<(u128, u32, u32)> {
-        let (address, length) = text.split_once('/')?;
-        let length: u32 = length.parse().ok()?;
-        Some(match address.parse().ok()? {
+    let bits = |text: &str| {
+        let (address, length) = addresses::parse(text)?;
+        Some(match address {
             std::net::IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, length, 4),
             std::net::IpAddr::V6(v6) => (u128::from(v6), length, 6),
         })

@@ -141,13 +141,38 @@ fn job(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// The template stays, but a job that has not begun may still be sent elsewhere.
+/// Whether a job is suspended and has no pods: it never began, or its controller has deleted them.
+fn is_suspended(job: &Value) -> bool {
+    let status = &job["status"];
+    let is_marked = || {
+        let is_mark = |condition: &Value| condition["type"] == "Suspended" && condition["status"] == "True";
+        items(status, "conditions").iter().any(is_mark)
+    };
+    let is_idle = status["active"].as_i64().unwrap_or(0) == 0;
+    job["spec"]["suspend"] == true && is_idle && (status["startTime"].is_null() || is_marked())
+}
+
+/// Gives containers the resources that they had.
+fn keep_resources(was: &Value, is: &mut Value) {
+    for field in ["containers", "initContainers"] {
+        let after = is.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten();
+        for (before, after) in items(was, field).iter().zip(after) {
+            let Some(after) = after.as_object_mut() else { continue };
+            match before.get("resources") {
+                Some(resources) => drop(after.insert("resources".into(), resources.clone())),
+                None => drop(after.remove("resources")),
+            }
+        }
+    }
+}
+
+/// The template stays, but a suspended job may still be sent elsewhere, and its containers may get other resources.
 fn job_template(old: &Value, spec: &Value, at: &Path, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"]["template"], &spec["template"]);
-    let waiting = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
     let mut rest = is.clone();
-    if waiting {
+    if is_suspended(old) {
         rest["spec"] = without(&is["spec"], &was["spec"], &["nodeSelector", "tolerations", "schedulingGates"]);
+        keep_resources(&was["spec"], &mut rest["spec"]);
         rest["metadata"] = without(&is["metadata"], &was["metadata"], &["annotations", "labels"]);
         let affinity = without(&is["spec"]["affinity"], &was["spec"]["affinity"], &["nodeAffinity"]);
         let none = |affinity: &Value| affinity.as_object().is_none_or(serde_json::Map::is_empty);

@@ -25,8 +25,7 @@ pub(super) fn address(value: &str, at: &Path, texts: &mut Texts) {
     let quoted = go_quoted(value);
     if mapped.is_some() || value.parse::<IpAddr>().is_err() {
         let standard = mapped.map_or(address, IpAddr::V4);
-        let future = "will be considered invalid in a future Kubernetes release";
-        texts.at(at, format!("non-standard IP address {quoted} {future}: use \"{standard}\""));
+        texts.at(at, format!("non-standard IP address {quoted} is invalid: use \"{standard}\""));
     } else if address.is_ipv6() && address.to_string() != value {
         texts.at(at, format!("IPv6 address {quoted} should be in RFC 5952 canonical format (\"{address}\")"));
     }
@@ -51,8 +50,7 @@ pub(super) fn range(value: &str, at: &Path, texts: &mut Texts) {
         .split_once('/')
         .is_some_and(|(written, digits)| written.parse::<IpAddr>().is_ok() && digits == length.to_string());
     if !is_plain || mapped(address).is_some() {
-        let future = "will be considered invalid in a future Kubernetes release";
-        texts.at(at, format!("non-standard CIDR value {quoted} {future}: use \"{standard}\""));
+        texts.at(at, format!("non-standard CIDR value {quoted} is invalid: use \"{standard}\""));
     }
     let canonical = format!("{address}/{length}");
     if texts.0.len() == before && address.is_ipv6() && canonical != value {

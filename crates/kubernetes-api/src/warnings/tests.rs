@@ -43,10 +43,8 @@ fn fields_of_pods_without_effect() {
     pod(
         json!({"dnsConfig": {"nameservers": ["1.2.3.4", "05.06.07.08"]}, "hostAliases": [{"ip": "::ffff:1.2.3.4"}]}),
         &[
-            "spec.dnsConfig.nameservers[1]: non-standard IP address \"05.06.07.08\" will be considered invalid in a future \
-             Kubernetes release: use \"5.6.7.8\"",
-            "spec.hostAliases[0].ip: non-standard IP address \"::ffff:1.2.3.4\" will be considered invalid in a future \
-             Kubernetes release: use \"1.2.3.4\"",
+            "spec.dnsConfig.nameservers[1]: non-standard IP address \"05.06.07.08\" is invalid: use \"5.6.7.8\"",
+            "spec.hostAliases[0].ip: non-standard IP address \"::ffff:1.2.3.4\" is invalid: use \"1.2.3.4\"",
         ],
     );
 }
@@ -245,10 +243,8 @@ fn networks() {
         "NetworkPolicy",
         &blocks,
         &[
-            "spec.egress[0].to[0].ipBlock.cidr: non-standard CIDR value \"::ffff:1.2.3.0/120\" will be considered invalid in \
-             a future Kubernetes release: use \"1.2.3.0/24\"",
-            "spec.egress[0].to[0].ipBlock.except[0]: non-standard CIDR value \"1:0::/032\" will be considered invalid in a \
-             future Kubernetes release: use \"1::/32\"",
+            "spec.egress[0].to[0].ipBlock.cidr: non-standard CIDR value \"::ffff:1.2.3.0/120\" is invalid: use \"1.2.3.0/24\"",
+            "spec.egress[0].to[0].ipBlock.except[0]: non-standard CIDR value \"1:0::/032\" is invalid: use \"1::/32\"",
         ],
     );
     let old_class = json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": "nginx"}}});

@@ -1,9 +1,72 @@
 //! Immutable fields on updates.
 
 use expect_test::expect;
+use serde_json::json;
 
 use super::{CONTAINER, deployment, update};
 use crate::defaults::yaml;
+
+#[test]
+fn suspended_jobs_may_get_other_resources_and_nodes() {
+    let job = |suspend: bool, status: &str| {
+        format!(
+            "spec: {{suspend: {suspend}, template: {{spec: {{restartPolicy: Never, {CONTAINER}}}}}}}\nstatus: {status}"
+        )
+    };
+    let marked = "{startTime: '2026-01-01T00:00:00Z', conditions: [{type: Suspended, status: 'True'}]}";
+    for (suspend, status, expected) in [
+        (true, "{}", true),
+        (true, "{active: 0}", true),
+        (true, marked, true),
+        (true, "{active: 1}", false),
+        (true, "{startTime: '2026-01-01T00:00:00Z'}", false),
+        (false, marked, false),
+    ] {
+        let document = job(suspend, status);
+        for (path, value) in [
+            ("spec.template.spec.containers.0.resources", json!({"requests": {"cpu": "2"}})),
+            ("spec.template.spec.nodeSelector", json!({"a": "b"})),
+        ] {
+            let found = update("batch", "Job", &document, path, value);
+            assert_eq!(found.is_empty(), expected, "{suspend} {status} {path}: {found}");
+        }
+        let image = update("batch", "Job", &document, "spec.template.spec.containers.0.image", json!("b"));
+        assert!(image.ends_with("field is immutable\n"), "{image}");
+    }
+}
+
+#[test]
+fn addresses_of_earlier_versions_are_kept() {
+    let policy =
+        |cidr: &str| format!("spec: {{podSelector: {{}}, ingress: [{{from: [{{ipBlock: {{cidr: '{cidr}'}}}}]}}]}}");
+    let cidr = "spec.ingress.0.from.0.ipBlock.cidr";
+    for (old, new, expected) in [
+        ("10.0.0.0/8", "192.168.0.5/24", "must not have bits set beyond the prefix length"),
+        ("10.0.0.0/8", "010.0.0.0/8", "must not have leading 0s in IP or prefix length"),
+        ("10.0.0.0/8", "::ffff:10.0.0.0/104", "must not have an IPv4-mapped IPv6 address"),
+        ("192.168.0.5/24", "192.168.0.5/24", ""),
+        ("192.168.0.5/24", "192.168.0.6/24", "must not have bits set beyond the prefix length"),
+    ] {
+        let found = update("networking.k8s.io", "NetworkPolicy", &policy(old), cidr, json!(new));
+        let expected = match expected {
+            "" => String::new(),
+            detail => format!("spec.ingress[0].from[0].ipBlock.cidr: Invalid value: \"{new}\": {detail}\n"),
+        };
+        assert_eq!(found, expected, "{old} {new}");
+    }
+    let pod =
+        format!("spec: {{{CONTAINER}, hostAliases: [{{ip: 010.0.0.1, hostnames: [a]}}, {{ip: '::ffff:1.2.3.4'}}]}}");
+    super::check(
+        "",
+        "Pod",
+        &pod,
+        expect![[r#"
+            spec.hostAliases[0].ip: Invalid value: "010.0.0.1": must not have leading 0s
+            spec.hostAliases[1].ip: Invalid value: "::ffff:1.2.3.4": must not be an IPv4-mapped IPv6 address
+        "#]],
+    );
+    assert_eq!(update("", "Pod", &pod, "spec.containers.0.image", json!("b")), "");
+}
 
 #[test]
 fn immutable_fields_are_rejected() {
