@@ -96,23 +96,35 @@ fn pod(pod: &Value, used: &mut Amounts) {
 
 fn service(service: &Value, used: &mut Amounts) {
     let spec = &service["spec"];
-    let ports = || Quantity::new(list(&spec["ports"]).count() as i64, Format::DecimalSi);
+    let counted = |ports: usize| Quantity::new(ports as i64, Format::DecimalSi);
+    let ports = || list(&spec["ports"]);
     match text(spec, "type") {
-        "NodePort" => add(used, "services.nodeports", ports()),
+        "NodePort" => add(used, "services.nodeports", counted(ports().count())),
         "LoadBalancer" => {
             add(used, "services.loadbalancers", one());
-            if spec["allocateLoadBalancerNodePorts"] != false {
-                add(used, "services.nodeports", ports());
-            }
+            let requested = |port: &&Value| port["nodePort"].as_i64().is_some_and(|number| number != 0);
+            let count = match spec["allocateLoadBalancerNodePorts"] == false {
+                true => ports().filter(requested).count(),
+                false => ports().count(),
+            };
+            add(used, "services.nodeports", counted(count));
         }
         _ => {}
     }
 }
 
 fn claim(claim: &Value, used: &mut Amounts) {
-    let size = amounts(&claim["spec"]["resources"]["requests"]).find(|(name, _)| *name == "storage");
-    let class = text(&claim["spec"], "storageClassName");
-    if let Some((_, size)) = size {
+    let storage = |amounts_of: &Value| {
+        let found = amounts(amounts_of).find(|(name, _)| *name == "storage");
+        found.map(|(_, size)| size)
+    };
+    // After a failed expansion the request may be smaller than the volume.
+    let size = storage(&claim["spec"]["resources"]["requests"])
+        .map(|size| storage(&claim["status"]["allocatedResources"]).map_or(size, |allocated| size.max(allocated)));
+    // The annotation is older than the field, and takes precedence.
+    let annotated = claim["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"].as_str();
+    let class = annotated.unwrap_or_else(|| text(&claim["spec"], "storageClassName"));
+    if let Some(size) = size {
         add(used, "requests.storage", size);
         if !class.is_empty() {
             add(used, format!("{class}.storageclass.storage.k8s.io/requests.storage"), size);
@@ -377,6 +389,25 @@ mod tests {
         assert_eq!(
             shown("", "services", json!({"spec": {"type": "LoadBalancer", "ports": [{}, {}]}})),
             ["count/services=1", "services=1", "services.loadbalancers=1", "services.nodeports=2"]
+        );
+        let spec =
+            json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "ports": [{}, {"nodePort": 3}]});
+        assert_eq!(
+            shown("", "services", json!({ "spec": spec })),
+            ["count/services=1", "services=1", "services.loadbalancers=1", "services.nodeports=1"]
+        );
+        let expanding = json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}},
+            "spec": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"allocatedResources": {"storage": "2Gi"}}});
+        assert_eq!(
+            shown("", "persistentvolumeclaims", expanding),
+            [
+                "count/persistentvolumeclaims=1",
+                "old.storageclass.storage.k8s.io/persistentvolumeclaims=1",
+                "old.storageclass.storage.k8s.io/requests.storage=2Gi",
+                "persistentvolumeclaims=1",
+                "requests.storage=2Gi"
+            ]
         );
         let claim = json!({"spec": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}});
         assert!(
