@@ -145,15 +145,13 @@ pub fn distinct<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
     Ok(Value::list(out))
 }
 
+/// `list.sort()`, and `list.sortBy(item, key)`, for which the second argument has the key of each item.
 pub fn sort<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
-    let [Value::List(list)] = args else { return Err(EvalError::NoSuchOverload) };
-    let items = items(on, list)?;
-    sorted(on, items.into_iter().map(|item| (item.clone(), item)).collect())
-}
-
-/// `list.sortBy(item, key)`: the second argument has the key of each item.
-pub fn sort_by_keys<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
-    let [Value::List(list), Value::List(keys)] = args else { return Err(EvalError::NoSuchOverload) };
+    let (list, keys) = match args {
+        [Value::List(list)] => (list, list),
+        [Value::List(list), Value::List(keys)] => (list, keys),
+        _ => return Err(EvalError::NoSuchOverload),
+    };
     let (keys, items) = (items(on, keys)?, items(on, list)?);
     sorted(on, keys.into_iter().zip(items).collect())
 }
