@@ -113,7 +113,13 @@ fn pod(pod: &Value, ranges: &[&Value]) -> Vec<String> {
     wrong
 }
 
-/// Resources of the whole pod: the sum of its containers, or its largest init container. Sidecars count with the
+/// The resources that the pod itself requests or is limited to. They replace those of its containers.
+pub(super) fn of_pod(spec: &Value, part: &str) -> Amounts {
+    let applies = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+    owned(&spec["resources"][part]).into_iter().filter(|(name, _)| applies(name)).collect()
+}
+
+/// Resources of the whole pod: its own, the sum of its containers, or its largest init container. Sidecars count with the
 /// containers.
 pub(super) fn total(spec: &Value, part: &str) -> Amounts {
     let mut sum = Amounts::new();
@@ -146,6 +152,7 @@ pub(super) fn total(spec: &Value, part: &str) -> Amounts {
         let greatest = sum.get(&name).map_or(amount, |before| amount.max(*before));
         sum.insert(name, greatest);
     }
+    sum.extend(of_pod(spec, part));
     if part == "requests" || !sum.is_empty() {
         add(&mut sum, owned(&spec["overhead"]));
     }
