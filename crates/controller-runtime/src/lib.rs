@@ -25,7 +25,7 @@ pub use informer::{Event, Informer, Selection};
 pub use informer_set::InformerSet;
 pub use leader::{LeaderElection, Leading};
 pub use overlay::{Acknowledged, Origin, Overlay};
-pub use queue::{Priority, QueueMetrics, WorkQueue};
+pub use queue::{Backlog, Priority, QueueMetrics, WorkQueue};
 pub use reach::{Caller, Reach};
 pub use short_polls::ShortPolls;
 pub use worker::{Controller, Next, Subject, run_workers};

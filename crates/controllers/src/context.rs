@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, merge_patch};
 use client::{Client, Fence, Mapper, Patch, PatchOptions};
-use controller_runtime::{EventRecorder, Informer, InformerSet, Overlay, Selection, WorkQueue};
+use controller_runtime::{Backlog, EventRecorder, Informer, InformerSet, Overlay, Selection, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
 use karmada_api::identity::{BindingKey, ClusterName};
 use karmada_api::scope::{Binding, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
-use parking_lot::Mutex;
 use propagation::readiness::Thresholds;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -164,8 +163,8 @@ pub struct Shared {
     pub(crate) journal: Journal,
     pub(crate) brake: Brake,
     pub(crate) history: History,
-    /// How many keys wait for dispatch to members, by queue.
-    backlogs: Mutex<Vec<Backlog>>,
+    /// How many keys wait for dispatch to members.
+    backlog: Backlog,
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<BindingKey>>>,
     pub(crate) unrendered: Unrendered,
@@ -180,9 +179,6 @@ pub(crate) enum Part {
     Object,
     Status,
 }
-
-/// Returns the length of a queue; `None` after the queue was dropped.
-type Backlog = Box<dyn Fn() -> Option<usize> + Send + Sync>;
 
 /// For each key that waits for each worker, status is collected for one more [`Settings::settle`], but for no more than
 /// this many.
@@ -280,7 +276,7 @@ impl Context {
             journal: Journal::default(),
             brake: Brake::default(),
             history: History::default(),
-            backlogs: Mutex::default(),
+            backlog: Backlog::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),
             awaited_works: Awaited::default(),
@@ -328,25 +324,23 @@ impl Context {
 
     /// A queue for a controller's keys.
     pub(crate) fn queue<K: Ord + Clone>(&self) -> Arc<WorkQueue<K>> {
-        let queue = if self.settings.gates.priority_queue { WorkQueue::new() } else { WorkQueue::without_priorities() };
-        Arc::new(queue)
+        Arc::new(self.new_queue())
+    }
+
+    fn new_queue<K: Ord + Clone>(&self) -> WorkQueue<K> {
+        if self.settings.gates.priority_queue { WorkQueue::new() } else { WorkQueue::without_priorities() }
     }
 
     /// A queue of dispatches to members: while it is long, status aggregation is delayed.
-    pub(crate) fn dispatch_queue<K: Ord + Clone + Send + Sync + 'static>(&self) -> Arc<WorkQueue<K>> {
-        let queue = self.queue();
-        let length = Arc::downgrade(&queue);
-        self.backlogs.lock().push(Box::new(move || Some(length.upgrade()?.waiting())));
-        queue
+    pub(crate) fn dispatch_queue<K: Ord + Clone>(&self) -> Arc<WorkQueue<K>> {
+        Arc::new(self.new_queue().counted_in(&self.backlog))
     }
 
     /// How long status changes are collected into one write. Longer while many keys wait for dispatch, which users wait
     /// for and which changes the status again, and while members roll out so much that each rollout would be reported
     /// in parts.
     pub(crate) fn settle(&self) -> Duration {
-        let mut waiting = 0;
-        self.backlogs.lock().retain(|length| length().inspect(|length| waiting += length).is_some());
-        let factor = 1 + waiting / self.settings.workers.max(1) + self.engine.rollouts();
+        let factor = 1 + self.backlog.waiting() / self.settings.workers.max(1) + self.engine.rollouts();
         self.settings.settle * u32::try_from(factor.min(LONGEST_SETTLE)).unwrap_or(1)
     }
 

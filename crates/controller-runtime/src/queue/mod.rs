@@ -1,6 +1,7 @@
 //! A queue of keys: each is queued once, processed by one worker at a time, and re-enqueued after failures with
 //! back-off.
 
+mod backlog;
 #[cfg(test)]
 mod model;
 mod order;
@@ -12,6 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub use self::backlog::Backlog;
 use self::order::Order;
 use crate::keys::{Keys, Slot};
 
@@ -77,6 +79,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
         let queue = Self { priorities: false, ..Self::default() };
         queue.state.lock().sorted = Some(BTreeMap::new());
         queue
+    }
+
+    /// The same queue, whose waiting keys count in the backlog. Before the first key.
+    pub fn counted_in(mut self, backlog: &Backlog) -> Self {
+        self.state.get_mut().order.count_in(backlog.clone());
+        self
     }
 
     pub fn add(&self, key: K) {

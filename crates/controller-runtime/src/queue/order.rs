@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::backlog::{Backlog, Share};
 use super::{BASE_DELAY, MAX_DELAY, Priority, QueueMetrics};
 use crate::backoff::exponential;
 use crate::keys::{RETAINED, Slot};
@@ -18,7 +19,7 @@ pub(super) struct Order {
     /// Of keys that are due at the same time, the first delayed is first.
     delayed: BTreeSet<(Instant, u64, Slot)>,
     processing: BTreeMap<Slot, Processing>,
-    queued: usize,
+    queued: Share,
     /// How many delays and adds of low priority there were.
     numbers: u64,
     adds: u64,
@@ -52,6 +53,10 @@ struct Processing {
 }
 
 impl Order {
+    pub(super) fn count_in(&mut self, backlog: Backlog) {
+        self.queued = Share::of(backlog);
+    }
+
     pub(super) fn add(&mut self, slot: Slot, priority: Priority) {
         self.adds += 1;
         match self.processing.get_mut(&slot) {
@@ -84,7 +89,9 @@ impl Order {
                 self.low.push_back((number, slot));
             }
         }
-        self.queued += usize::from(queued.is_none());
+        if queued.is_none() {
+            self.queued.increase();
+        }
     }
 
     /// The next key, which is being processed from now on.
@@ -116,7 +123,9 @@ impl Order {
         let entry = self.entry(slot);
         entry.is_processed = true;
         let queued = entry.queued.take();
-        self.queued -= usize::from(queued.is_some());
+        if queued.is_some() {
+            self.queued.decrease();
+        }
         let waited = queued.map_or(Duration::ZERO, |(_, since)| now - since);
         self.processing.insert(slot, Processing { since: now, waited, again: None });
     }
@@ -202,7 +211,7 @@ impl Order {
 
     /// How many keys wait for a worker.
     pub(super) fn waiting(&self) -> usize {
-        self.queued
+        self.queued.waiting()
     }
 
     pub(super) fn metrics(&self) -> QueueMetrics {
@@ -213,7 +222,7 @@ impl Order {
             longest_running: running().max().unwrap_or_default(),
             adds: self.adds,
             retries: self.retries,
-            depth: self.queued,
+            depth: self.queued.waiting(),
             in_flight: self.processing.len(),
             delayed: self.delayed.len(),
         }
