@@ -270,7 +270,7 @@ pub fn without_binding(page: &mut Page, works: &[Work]) {
     let outstanding = || rows.iter().filter(|row| row.applied != "True" || row.message != "-");
     let applied = rows.len() - outstanding().count();
     page.answer = format!("applied in {applied} of {} clusters, without a policy", rows.len());
-    page.waiting = outstanding().map(|row| format!("{}: {}", row.cluster, row.message)).collect();
+    page.waiting = waits::of_clusters(outstanding().map(|row| (row.cluster.as_str(), row.message.clone())));
     page.next = match outstanding().next() {
         Some(row) => vec![format!("see the cluster: karmadactl why cluster/{}", row.cluster)],
         None => vec!["nothing to do".to_owned()],

@@ -1,5 +1,7 @@
 //! The result in one sentence, and the outstanding events.
 
+use std::collections::BTreeMap;
+
 use apimachinery::meta::Time;
 use karmada_api::constants::conditions;
 use karmada_api::names;
@@ -12,6 +14,9 @@ use crate::placement::explanation::{Scheduling, places, retry};
 use crate::placement::live::{List, Live, Template};
 use crate::placement::places::{Row, targets};
 use crate::placement::selecting::Selection;
+
+/// How many clusters a summary names; the table lists all.
+const NAMED: usize = 5;
 
 /// The summary of `live`, for a workload without a binding.
 pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {
@@ -34,7 +39,7 @@ pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Ro
     let chosen: Vec<&Row> = rows.iter().filter(|row| row.is_target).collect();
     let fine = chosen.iter().filter(|row| row.obstacle.is_none()).count();
     let missing: Vec<&str> =
-        chosen.iter().filter(|row| row.obstacle.is_some()).map(|row| row.cluster.as_str()).take(5).collect();
+        chosen.iter().filter(|row| row.obstacle.is_some()).map(|row| row.cluster.as_str()).collect();
     let gone = if live.template == Template::Missing { "it was deleted; " } else { "" };
     let reported = |name: &str| binding.status.aggregated_status.iter().find(|item| item.cluster_name == name);
     let is_healthy =
@@ -43,7 +48,7 @@ pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Ro
         (0, _) => "in no cluster".to_owned(),
         (all, []) if chosen.iter().all(is_healthy) => format!("applied and healthy in {fine} of {all} clusters"),
         (all, []) => format!("applied in {fine} of {all} clusters"),
-        (all, missing) => format!("as wanted in {fine} of {all} clusters, not in {}", missing.join(", ")),
+        (all, missing) => format!("as wanted in {fine} of {all} clusters, not in {}", some_of(missing)),
     };
     let is_placed = !chosen.is_empty();
     match scheduling {
@@ -65,24 +70,49 @@ pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[
     let mut found = Vec::from_iter(failing);
     found.extend(of_scheduling(scheduling));
     let outstanding = rows.iter().filter(|row| row.is_target && row.obstacle.is_some());
-    found.extend(outstanding.map(|row| format!("{}: {}", row.cluster, row.state)));
+    found.extend(of_clusters(outstanding.map(|row| (row.cluster.as_str(), row.state.clone()))));
     let tasks = &binding.spec.graceful_eviction_tasks;
     found.extend(tasks.iter().map(|task| eviction(task, binding)));
     let desired = targets(binding);
-    for work in &live.works {
+    found.extend(of_clusters(live.works.iter().filter_map(|work| {
         let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
         let leaves = !desired.contains_key(cluster) || work.metadata.deletion_timestamp.is_some();
-        if leaves && !tasks.iter().any(|task| task.from_cluster == cluster) {
-            found.push(format!("{cluster}: its copy is being removed{}", trouble_of(live, cluster)));
-        }
-    }
-    found.extend(live.clusters.iter().filter_map(|cluster| {
+        let is_evicted = tasks.iter().any(|task| task.from_cluster == cluster);
+        (leaves && !is_evicted).then(|| (cluster, format!("its copy is being removed{}", trouble_of(live, cluster))))
+    })));
+    found.extend(of_clusters(live.clusters.iter().filter_map(|cluster| {
         let name = cluster.metadata.name.as_str();
         brake::paused_since(cluster)
             .filter(|since| desired.contains_key(name) && !brake::is_released(cluster, *since))?;
-        Some(format!("{name}: evictions from it are paused until the fleet has recovered"))
-    }));
+        Some((name, "evictions from it are paused until the fleet has recovered".to_owned()))
+    })));
     found
+}
+
+/// One line for each cluster; one for all with the same text where these are more than [`NAMED`].
+pub fn of_clusters<'a>(waiting: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for (cluster, text) in waiting {
+        let group = *known.entry(text).or_insert_with_key(|text| {
+            groups.push((text.clone(), Vec::new()));
+            groups.len() - 1
+        });
+        groups[group].1.push(cluster);
+    }
+    let lines = groups.iter().flat_map(|(text, clusters)| match clusters.len() {
+        count if count > NAMED => vec![format!("{}: {text}", some_of(clusters))],
+        _ => clusters.iter().map(|cluster| format!("{cluster}: {text}")).collect(),
+    });
+    lines.collect()
+}
+
+/// The first names and the number of the others.
+fn some_of(names: &[&str]) -> String {
+    match names.len().saturating_sub(NAMED) {
+        0 => names.join(", "),
+        others => format!("{} and {others} more", names[..NAMED].join(", ")),
+    }
 }
 
 fn trouble_of(live: &Live, cluster: &str) -> String {
@@ -142,4 +172,22 @@ pub fn conditions_of(binding: &Binding) -> Vec<String> {
             status => format!("{}={status} ({}): {}", it.type_, it.reason, it.message),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_of_a_large_fleet_that_wait_for_the_same_share_a_line() {
+        let few: Vec<String> = (1..=5).map(|number| format!("m{number}")).collect();
+        let lines = |clusters: &[String]| {
+            let odd = std::iter::once(("a", "not applied".to_owned()));
+            of_clusters(odd.chain(clusters.iter().map(|name| (name.as_str(), "not healthy".to_owned()))))
+        };
+        assert_eq!(lines(&few[..2]), ["a: not applied", "m1: not healthy", "m2: not healthy"]);
+        assert_eq!(lines(&few).len(), 6);
+        let fleet: Vec<String> = (1..=1000).map(|number| format!("m{number}")).collect();
+        assert_eq!(lines(&fleet), ["a: not applied", "m1, m2, m3, m4, m5 and 995 more: not healthy"]);
+    }
 }
