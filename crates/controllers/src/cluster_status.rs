@@ -19,6 +19,7 @@ use propagation::readiness::{self, Observation};
 use propagation::resource_summary::{self, Pods};
 use propagation::status::set_condition;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::context::Part;
 use crate::error::{During, Result};
@@ -42,6 +43,13 @@ struct Summed {
 }
 
 type Observations = Mutex<HashMap<ClusterName, Remembered>>;
+
+/// A member that does not answer holds its place for the client's time-out (32 s), and others wait for it: places for
+/// all members of a large fleet, even if all are lost. One takes a few KiB.
+const PROBED_TOGETHER: usize = 4096;
+
+/// Members that answer and are read at once. Their discoveries are in memory together, some 100 KiB each.
+const READ_TOGETHER: usize = 256;
 
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<ClusterName>> = context.queue();
@@ -70,16 +78,20 @@ pub(crate) async fn run(context: Context) {
         tokio::spawn(async move { stop.run_until_cancelled(renewing).await });
     }
     let stop = context.stop.clone();
-    // A member that does not answer holds its place for the client's time-out (32 s): enough places for all of some
-    // hundreds of members, of which half are lost.
-    run_workers(Controller::of_clusters("cluster-status-controller"), queue, 256, stop, move |name| {
-        let (context, observations) = (context.clone(), observations.clone());
-        async move { reconcile(&context, &observations, &name).await }
+    let reading = Arc::new(Semaphore::new(READ_TOGETHER));
+    run_workers(Controller::of_clusters("cluster-status-controller"), queue, PROBED_TOGETHER, stop, move |name| {
+        let (context, observations, reading) = (context.clone(), observations.clone(), reading.clone());
+        async move { reconcile(&context, &observations, &reading, &name).await }
     })
     .await;
 }
 
-async fn reconcile(context: &Context, observations: &Observations, name: &ClusterName) -> Result<Next> {
+async fn reconcile(
+    context: &Context,
+    observations: &Observations,
+    reading: &Semaphore,
+    name: &ClusterName,
+) -> Result<Next> {
     let Some(cluster) = context.clusters.get(name) else { return Ok(Next::Done) };
     let has_finalizer = cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER);
     if !context.serves(&cluster) || !has_finalizer {
@@ -113,6 +125,8 @@ async fn reconcile(context: &Context, observations: &Observations, name: &Cluste
         member.try_again();
     }
     if let Some(member) = member.filter(|_| collects) {
+        // Never closed.
+        let _place = reading.acquire().await;
         collect(&member, &mut status, now).await;
         again = context.definitions.again(name, &status.api_enablements, context.settings.status_frequency);
         // A newly served kind unblocks the Works that wait for it, as a reconnected member does.

@@ -1,5 +1,6 @@
 //! Members that become unreachable and recover, as their Clusters report it; and the removal of a Cluster.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use transport::{ApiService, Request, Response};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, work_in};
 use crate::harness::{MEMBERS, Plane, get, namespaces};
@@ -45,6 +47,27 @@ async fn until_ready_is(plane: &Plane, status: &str) -> (Value, Duration) {
 }
 
 /// As after the service account of the control plane was deleted in the member.
+/// Of a large fleet, half of which is lost.
+#[tokio::test(start_paused = true)]
+async fn members_that_do_not_answer_delay_no_others() {
+    let names: Vec<String> = (0..300).map(|number| format!("lost{number}")).collect();
+    let plane = Plane::of(&["m1"], Settings::default()).await;
+    for name in &names {
+        let silent = tower::service_fn(|_: Request| std::future::pending::<Result<Response, Infallible>>());
+        plane.network.serve(name, ApiService::new(silent));
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "karmada-cluster"},
+            "data": {"token": "dA==", "caBundle": "Y2E="}});
+        plane.create(ApiResource::namespaced("", "v1", "Secret", "secrets"), secret).await;
+        plane.join(name).await;
+    }
+    // All of them are being probed.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    plane.join("m1").await;
+    let (_, after) = until_ready_is(&plane, "True").await;
+    assert!(after < Duration::from_secs(10), "the others time out after 32 s: {after:?}");
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_member_that_refuses_the_credentials_is_named_as_such() {
     let plane = Plane::start().await;
