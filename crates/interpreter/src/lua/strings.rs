@@ -35,20 +35,8 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> Result<Table> {
     let m = meter.clone();
     let add = |name: &str, f: mlua::Function| lib.raw_set(name, f);
     add("len", lua.create_function(|_, s: LuaString| Ok(s.as_bytes().len()))?)?;
-    add(
-        "upper",
-        mapped(lua, &m, |mut s| {
-            s.make_ascii_uppercase();
-            s
-        })?,
-    )?;
-    add(
-        "lower",
-        mapped(lua, &m, |mut s| {
-            s.make_ascii_lowercase();
-            s
-        })?,
-    )?;
+    add("upper", mapped(lua, &m, |s| recased(&s, |c| simple(c, c.to_uppercase())))?)?;
+    add("lower", mapped(lua, &m, |s| recased(&s, |c| if c == 'İ' { 'i' } else { simple(c, c.to_lowercase()) }))?)?;
     add(
         "reverse",
         mapped(lua, &m, |mut s| {
@@ -137,6 +125,21 @@ fn mapped(lua: &Lua, meter: &Arc<Meter>, map: fn(Vec<u8>) -> Vec<u8>) -> Result<
         meter.charge(bytes.len() as u64 / 8)?;
         lua.create_string(map(bytes))
     })
+}
+
+/// Maps each character as Go does: each byte that is not UTF-8 becomes U+FFFD.
+fn recased(bytes: &[u8], map: fn(char) -> char) -> Vec<u8> {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.extend(chunk.valid().chars().map(map));
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    text.into_bytes()
+}
+
+/// The mapping to a single character; characters with a longer one stay.
+fn simple(c: char, mut mapping: impl ExactSizeIterator<Item = char>) -> char {
+    if mapping.len() == 1 { mapping.next().unwrap_or(c) } else { c }
 }
 
 fn slice(bytes: &[u8], from: i64, to: i64) -> &[u8] {

@@ -32,6 +32,7 @@ fn the_language_and_its_libraries() {
         ("return 7 / 2 * 2", json!(7)),
         ("return #o.a.b, o.x == nil", json!([2, true])),
         ("return ('AbC'):lower() .. string.upper('x')", json!("abcX")),
+        ("return ('aöß\\255'):upper() .. ('AÖẞİ'):lower()", json!("AÖß\u{fffd}aößi")),
         ("return string.find('key=value', '(%w+)=(%w+)')", json!([1, 9, "key", "value"])),
         ("return string.find('a.b', '.', 1, true)", json!([2, 2])),
         ("return string.match('v1.27.3', '^v(%d+)%.(%d+)')", json!(["1", "27"])),
