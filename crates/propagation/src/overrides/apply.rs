@@ -104,6 +104,10 @@ fn field(overrider: &FieldOverrider, object: &mut Value) -> Result<(), OverrideE
         let document = yaml::to_json_value(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
         *text = yaml::to_string(&patched(document, &overrider.yaml)?);
     } else if !overrider.json.is_empty() {
+        // Upstream's library leaves an empty document as it is.
+        if text.is_empty() {
+            return Ok(());
+        }
         let mut document = Node::parse(text).map_err(fail)?;
         for operation in &overrider.json {
             change(&mut document, operation)?;
@@ -226,6 +230,12 @@ mod tests {
             json!({"fieldOverrider": [{"fieldPath": "/data/c.json", "json": [{"subPath": "/a", "operator": "replace", "value": 2}, {"subPath": "/l/-", "operator": "add", "value": "<"}]}]}),
             json!({"kind": "ConfigMap", "data": {"c.json": "{\"l\": [], \"a\": 1}"}}),
             json!({"kind": "ConfigMap", "data": {"c.json": "{\"l\":[\"\\u003c\"],\"a\":2}"}}),
+        );
+        let operation = json!({"subPath": "/a", "operator": "replace", "value": 2});
+        check(
+            json!({"fieldOverrider": [{"fieldPath": "/data/empty", "json": [operation]}]}),
+            json!({"kind": "ConfigMap", "data": {"empty": ""}}),
+            json!({"kind": "ConfigMap", "data": {"empty": ""}}),
         );
         check(
             json!({"fieldOverrider": [{"fieldPath": "/data/c.yaml", "yaml": [{"subPath": "/b/0", "operator": "remove"}, {"subPath": "/a", "operator": "add", "value": "yes"}]}]}),
