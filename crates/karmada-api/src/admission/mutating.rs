@@ -24,29 +24,25 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
         ("policy.karmada.io", "PropagationPolicy") => {
             own_namespace(request.namespace, object);
             policy(object);
-            if creating {
-                claim(Scope::Namespaced, request.uuid, object);
-            }
+            claim(Scope::Namespaced, request, object);
         }
         ("policy.karmada.io", "ClusterPropagationPolicy") => {
             policy(object);
-            if creating {
-                claim(Scope::Cluster, request.uuid, object);
-            }
+            claim(Scope::Cluster, request, object);
         }
         ("policy.karmada.io", "OverridePolicy") => {
             own_namespace(request.namespace, object);
         }
-        ("work.karmada.io", "ResourceBinding") if creating => binding(labels::BINDING_ID, request.uuid, object),
-        ("work.karmada.io", "ClusterResourceBinding") if creating => {
-            binding(labels::CLUSTER_BINDING_ID, request.uuid, object);
+        ("work.karmada.io", "ResourceBinding") => binding(labels::BINDING_ID, creating, request, object),
+        ("work.karmada.io", "ClusterResourceBinding") => {
+            binding(labels::CLUSTER_BINDING_ID, creating, request, object);
         }
         ("work.karmada.io", "Work") => {
-            identify(labels::WORK_ID, request.uuid, object);
+            identify(labels::WORK_ID, true, request, object);
             work(object)?;
         }
         ("networking.karmada.io", "MultiClusterService") => {
-            identify(labels::MULTI_CLUSTER_SERVICE_ID, request.uuid, object);
+            identify(labels::MULTI_CLUSTER_SERVICE_ID, true, request, object);
         }
         ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::mutate(object),
         _ => {}
@@ -102,10 +98,31 @@ fn policy(object: &mut Value) {
     }
 }
 
-/// Gives a new policy a permanent id, and the finalizer that cleans up its claims.
-fn claim(scope: Scope, uuid: &str, object: &mut Value) {
-    metadata_map(object, "labels").insert(scope.policy_id_label().to_owned(), json!(uuid));
-    let finalizer = scope.policy_finalizer();
+/// Gives a new policy a permanent id, and the finalizer that cleans up its claims. An update that leaves them out keeps
+/// them: a manifest has neither, so `kubectl replace`, or `kubectl apply` of one that has lost its labels, would
+/// otherwise be denied, or the templates of the policy would stay claimed after its deletion.
+fn claim(scope: Scope, request: &Request<'_>, object: &mut Value) {
+    let (label, finalizer) = (scope.policy_id_label(), scope.policy_finalizer());
+    let (id, finalizes) = match request.old {
+        None if request.operation == Operation::Create => (Some(request.uuid), true),
+        None => (None, false),
+        Some(old) => {
+            let old = &old["metadata"];
+            let finalizes = old["finalizers"].as_array().is_some_and(|list| list.iter().any(|it| it == finalizer));
+            let kept = object["metadata"]["labels"][label].is_null().then(|| old["labels"][label].as_str()).flatten();
+            // The end of a deletion is to remove the finalizer.
+            (kept, finalizes && old["deletionTimestamp"].is_null())
+        }
+    };
+    if let Some(id) = id {
+        metadata_map(object, "labels").insert(label.to_owned(), json!(id));
+    }
+    if finalizes {
+        finalize(finalizer, object);
+    }
+}
+
+fn finalize(finalizer: &str, object: &mut Value) {
     let finalizers = &mut object["metadata"]["finalizers"];
     match finalizers.as_array_mut() {
         Some(list) => {
@@ -117,29 +134,34 @@ fn claim(scope: Scope, uuid: &str, object: &mut Value) {
     }
 }
 
-/// A new binding. One with an id was read from a server before: it is restored or copied, and its template has another
-/// UID or does not exist yet. As an owner the template would be absent, so that the garbage collector would delete the
-/// binding, with its Works and their objects in members. The detector sets the owner again.
-fn binding(label: &str, uuid: &str, object: &mut Value) {
-    if !has_id(label, object) {
-        return identify(label, uuid, object);
+/// A new binding with an id was read from a server before: it is restored or copied, and its template has another UID or
+/// does not exist yet. As an owner the template would be absent, so that the garbage collector would delete the binding,
+/// with its Works and their objects in members. The detector sets the owner again.
+fn binding(label: &str, creating: bool, request: &Request<'_>, object: &mut Value) {
+    if creating && id(label, object).is_some() {
+        let fields = ["apiVersion", "kind", "name"];
+        let template = fields.map(|field| object["spec"]["resource"][field].clone());
+        let is_template = |owner: &Value| fields.iter().zip(&template).all(|(field, known)| owner[*field] == *known);
+        if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
+            owners.retain(|owner| !is_template(owner));
+        }
     }
-    let fields = ["apiVersion", "kind", "name"];
-    let template = fields.map(|field| object["spec"]["resource"][field].clone());
-    let is_template = |owner: &Value| fields.iter().zip(&template).all(|(field, known)| owner[*field] == *known);
-    if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
-        owners.retain(|owner| !is_template(owner));
-    }
+    identify(label, creating, request, object);
 }
 
-fn has_id(label: &str, object: &Value) -> bool {
-    object["metadata"]["labels"][label].as_str().is_some_and(|id| !id.is_empty())
+fn id<'a>(label: &str, object: &'a Value) -> Option<&'a str> {
+    object["metadata"]["labels"][label].as_str().filter(|id| !id.is_empty())
 }
 
-/// Gives the object a permanent id if it has none.
-fn identify(label: &str, uuid: &str, object: &mut Value) {
-    if !has_id(label, object) {
-        metadata_map(object, "labels").insert(label.to_owned(), json!(uuid));
+/// Gives the object a permanent id if it has none: that of the old object, or, where one `is_required`, a new one. What
+/// derives from the object is found by the id, so an update that leaves it out must not change it.
+fn identify(label: &str, is_required: bool, request: &Request<'_>, object: &mut Value) {
+    if id(label, object).is_some() {
+        return;
+    }
+    let old = request.old.and_then(|old| id(label, old));
+    if let Some(id) = old.or_else(|| is_required.then_some(request.uuid)) {
+        metadata_map(object, "labels").insert(label.to_owned(), json!(id));
     }
 }
 
@@ -219,6 +241,32 @@ mod tests {
     }
 
     #[test]
+    fn updates_keep_the_id_and_the_finalizer_of_a_policy() {
+        let (group, kind) = ("policy.karmada.io", "ClusterPropagationPolicy");
+        let (id, finalizer) =
+            ("clusterpropagationpolicy.karmada.io/permanent-id", "karmada.io/cluster-propagation-policy-controller");
+        let kept = json!({"labels": {id: "known"}, "finalizers": [finalizer]});
+        let check = |old: &Value, new: Value, expected: Value| {
+            let old = json!({ "metadata": old });
+            let mut object = json!({ "metadata": new });
+            mutate(&Request { old: Some(&old), ..request(Operation::Update, group, kind) }, &mut object).unwrap();
+            assert_eq!(object["metadata"], expected);
+        };
+        check(&kept, json!({}), kept.clone());
+        check(&kept, json!({"labels": null, "finalizers": null}), kept.clone());
+        check(
+            &kept,
+            json!({"labels": {"a": "b"}, "finalizers": ["c"]}),
+            json!({"labels": {"a": "b", id: "known"}, "finalizers": ["c", finalizer]}),
+        );
+        // Another id is left for the validation, which denies it.
+        check(&kept, json!({"labels": {id: "x"}}), json!({"labels": {id: "x"}, "finalizers": [finalizer]}));
+        check(&json!({}), json!({}), json!({}));
+        let deleted = json!({"labels": {id: "known"}, "finalizers": [finalizer], "deletionTimestamp": "now"});
+        check(&deleted, json!({"labels": {id: "known"}}), json!({"labels": {id: "known"}}));
+    }
+
+    #[test]
     fn ids_are_kept() {
         let group = "work.karmada.io";
         for (kind, label) in [
@@ -247,6 +295,21 @@ mod tests {
         };
         assert_eq!(create(json!({"resourcebinding.karmada.io/permanent-id": "known"})), Some(1));
         assert_eq!(create(json!({})), Some(2), "created by the detector");
+    }
+
+    #[test]
+    fn updates_keep_ids() {
+        for (group, kind, label) in [
+            ("work.karmada.io", "ResourceBinding", "resourcebinding.karmada.io/permanent-id"),
+            ("work.karmada.io", "ClusterResourceBinding", "clusterresourcebinding.karmada.io/permanent-id"),
+            ("work.karmada.io", "Work", "work.karmada.io/permanent-id"),
+            ("networking.karmada.io", "MultiClusterService", "multiclusterservice.karmada.io/permanent-id"),
+        ] {
+            let old = json!({"metadata": {"labels": {label: "known"}}});
+            let mut object = json!({"metadata": {}});
+            mutate(&Request { old: Some(&old), ..request(Operation::Update, group, kind) }, &mut object).unwrap();
+            assert_eq!(object["metadata"]["labels"], json!({label: "known"}), "{kind}");
+        }
     }
 
     #[test]
