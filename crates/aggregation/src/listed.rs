@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 /// Resources of one group version with their subresources. Adapters of metrics list each metric as one, some ten
@@ -13,7 +13,7 @@ const MAX_ROWS: usize = 50_000;
 #[serde(rename_all = "camelCase")]
 struct ResourceList {
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     resources: Vec<Row>,
 }
 
@@ -26,9 +26,17 @@ struct Row {
     group: String,
     version: String,
     kind: String,
+    #[serde(deserialize_with = "or_default")]
     verbs: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     short_names: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
     categories: Vec<String>,
+}
+
+/// Go encodes a list without elements as null.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 impl Row {
@@ -112,6 +120,13 @@ mod tests {
                     "responseKind": {"group": "", "version": "", "kind": "Options"}}]},
         ]);
         assert_eq!(resources(list.to_string().as_bytes()), Ok(expected));
+    }
+
+    #[test]
+    fn null_is_an_empty_list() {
+        assert_eq!(resources(br#"{"kind": "APIResourceList", "resources": null}"#), Ok(json!([])));
+        let row = br#"{"kind": "APIResourceList", "resources": [{"name": "xs", "kind": "X", "verbs": null, "shortNames": null}]}"#;
+        assert_eq!(resources(row).expect("a list")[0]["verbs"], json!([]));
     }
 
     #[test]

@@ -152,7 +152,7 @@ struct Probe {
 
 #[derive(Deserialize)]
 struct Aggregated {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     items: Vec<AggregatedGroup>,
 }
 
@@ -160,7 +160,7 @@ struct Aggregated {
 struct AggregatedGroup {
     #[serde(default)]
     metadata: AggregatedMeta,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     versions: Vec<AggregatedVersion>,
 }
 
@@ -173,7 +173,7 @@ struct AggregatedMeta {
 #[derive(Deserialize)]
 struct AggregatedVersion {
     version: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     resources: Vec<AggregatedResource>,
     /// `Stale` when the aggregated server did not respond.
     #[serde(default)]
@@ -190,13 +190,13 @@ struct AggregatedResource {
     scope: String,
     #[serde(default)]
     singular_resource: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     short_names: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     categories: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     subresources: Vec<AggregatedSubresource>,
 }
 
@@ -248,20 +248,20 @@ fn add_aggregated(discovery: &mut Discovery, document: Aggregated) {
 
 #[derive(Deserialize)]
 struct LegacyVersions {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     versions: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct LegacyGroups {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     groups: Vec<LegacyGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LegacyGroup {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     versions: Vec<LegacyGroupVersion>,
     preferred_version: Option<LegacyGroupVersion>,
 }
@@ -285,7 +285,7 @@ struct LegacyGroupVersion {
 
 #[derive(Deserialize)]
 struct LegacyResources {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     resources: Vec<LegacyResource>,
 }
 
@@ -299,11 +299,11 @@ struct LegacyResource {
     namespaced: bool,
     #[serde(default)]
     kind: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     verbs: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     short_names: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "codec::or_default")]
     categories: Vec<String>,
 }
 
@@ -355,6 +355,20 @@ mod tests {
         let found = legacy.by_kind(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("known");
         assert_eq!(found.resource, ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
         assert_eq!(found.subresources, ["status"]);
+    }
+
+    /// Go encodes a list without elements as null.
+    #[test]
+    fn null_is_an_empty_list() {
+        let groups: LegacyGroups = serde_json::from_str(r#"{"groups":null}"#).expect("groups");
+        let list: LegacyResources = serde_json::from_str(r#"{"resources":null}"#).expect("resources");
+        let aggregated: Aggregated = serde_json::from_str(r#"{"items":null}"#).expect("items");
+        assert!(groups.groups.is_empty() && list.resources.is_empty() && aggregated.items.is_empty());
+        let row = r#"{"resources":[{"name":"xs","kind":"X","verbs":null,"shortNames":null}]}"#;
+        let mut discovery = Discovery::default();
+        let list = serde_json::from_str(row).expect("resources");
+        add_legacy_resources(&mut discovery, &GroupVersion::new("g", "v1"), list);
+        assert_eq!(discovery.resources.len(), 1);
     }
 
     #[test]

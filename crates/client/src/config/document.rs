@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use apimachinery::yaml;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+
+use crate::codec::or_default;
 
 /// A text that debug output omits.
 #[derive(Clone, Default, Deserialize)]
@@ -145,10 +147,6 @@ pub(crate) enum InteractiveMode {
     Never,
     IfAvailable,
     Always,
-}
-
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// Why a document cannot be used.
