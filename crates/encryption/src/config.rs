@@ -115,6 +115,12 @@ impl Configuration {
         rule.map(|(_, providers)| providers)
     }
 
+    /// The names in the rules that are misspelled: `known` has resources of their group, and not these. Such a rule
+    /// encrypts nothing. Resources of other groups may be defined later.
+    pub fn misspelled(&self, known: &[(&str, &str)]) -> Vec<String> {
+        self.rules.iter().flat_map(|(patterns, _)| patterns).filter_map(|it| it.misspelled(known)).collect()
+    }
+
     /// The key management services of all rules, each once.
     pub fn services(&self) -> Vec<Arc<Kms>> {
         let mut found: Vec<Arc<Kms>> = Vec::new();

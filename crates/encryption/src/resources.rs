@@ -24,6 +24,16 @@ impl Pattern {
             && self.group.as_deref().is_none_or(|own| own == group)
     }
 
+    /// The pattern as text if no resource in `known`, pairs of group and plural, is meant although its group is there.
+    pub fn misspelled(&self, known: &[(&str, &str)]) -> Option<String> {
+        let (resource, group) = (self.resource.as_deref()?, self.group.as_deref()?);
+        let has_group = known.iter().any(|(own, _)| *own == group);
+        (has_group && !known.contains(&(group, resource))).then(|| match group {
+            "" => resource.to_owned(),
+            group => format!("{resource}.{group}"),
+        })
+    }
+
     /// Whether every resource of `other` is one of this, too.
     fn covers(&self, other: &Self) -> bool {
         (self.resource.is_none() || self.resource == other.resource)
@@ -62,4 +72,21 @@ pub(crate) fn read(texts: &[String], path: &Path, errors: &mut ErrorList) -> Vec
         found.push(pattern);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_known_group_lacks_are_misspelled() {
+        let known = [("", "secrets"), ("apps", "deployments")];
+        let misspelled = |text: &str| Pattern::parse(text).misspelled(&known);
+        for right in ["secrets", "deployments.apps", "widgets.example.com", "*.", "*.apps", "*.*"] {
+            assert_eq!(misspelled(right), None, "{right}");
+        }
+        for wrong in ["secret", "deployments", "deployment.apps"] {
+            assert_eq!(misspelled(wrong).as_deref(), Some(wrong));
+        }
+    }
 }

@@ -34,6 +34,15 @@ impl Settings {
     fn parse(&self, content: &[u8]) -> anyhow::Result<Configuration> {
         Configuration::parse(content).with_context(|| format!("{CONFIGURATION} {}", self.file.display()))
     }
+
+    /// A misspelled resource is no error, as in kube-apiserver, but its values are stored unencrypted.
+    fn report_misspelled(&self, configuration: &Configuration) {
+        let built_in = kubernetes_api::resources();
+        let names = built_in.iter().map(|it| (it.info.resource.group.as_str(), it.info.resource.plural.as_str()));
+        for resource in configuration.misspelled(&names.collect::<Vec<_>>()) {
+            tracing::warn!(resource, file = %self.file.display(), "No such resource exists, so a rule encrypts nothing");
+        }
+    }
 }
 
 /// The providers of a server, and the file that they are from.
@@ -47,6 +56,7 @@ impl Open {
     /// A file that cannot be used; a key management service that does not answer.
     pub async fn start(settings: &Settings) -> anyhow::Result<Self> {
         let (content, configuration) = settings.read()?;
+        settings.report_misspelled(&configuration);
         let providers = Encryption::start(configuration).await.map_err(anyhow::Error::msg);
         let providers = providers.with_context(|| format!("{CONFIGURATION} {}", settings.file.display()))?;
         Ok(Self { providers: Arc::new(providers), loaded: LoadedContent::new(content) })
@@ -80,6 +90,7 @@ impl Followed for File {
                 return Ok(false);
             }
             let configuration = self.settings.parse(&content)?;
+            self.settings.report_misspelled(&configuration);
             let replaced = self.open.providers.replace(configuration, &self.health).await;
             replaced.map_err(anyhow::Error::msg).context(CONFIGURATION)?;
             Ok(true)

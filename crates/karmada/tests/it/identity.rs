@@ -184,6 +184,29 @@ fn secrets_are_encrypted_on_disk_and_rotated_as_upstream_documents_it() {
 }
 
 #[test]
+fn a_misspelled_resource_is_reported_before_the_server_is_ready() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = encryption(directory.path(), "{identity: {}}");
+    let text =
+        std::fs::read_to_string(&file).expect("a file").replace("[secrets]", "[secrets, secret, widgets.example.com]");
+    std::fs::write(&file, text).expect("written");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_karmada"))
+        .args(["up", "--secure-port", "0", "--encryption-provider-config", &file, "--data-dir"])
+        .arg(directory.path().join("data"))
+        .env_remove("KARMADA_LOG")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let lines = BufReader::new(server.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let log: Vec<String> = lines.take_while(|line| !line.contains("Control plane is ready")).collect();
+    server.kill().expect("it runs");
+    server.wait().expect("the process is ours");
+    let reported: Vec<&String> = log.iter().filter(|line| line.contains("No such resource exists")).collect();
+    assert!(matches!(reported.as_slice(), [only] if only.contains("resource=\"secret\"")), "{log:#?}");
+}
+
+#[test]
 fn flags_are_checked_before_anything_is_created() {
     let directory = tempfile::tempdir().expect("a directory");
     let pod = directory.path().join("pod.yaml");
