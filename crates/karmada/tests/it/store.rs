@@ -135,7 +135,7 @@ fn damage_is_named_and_ends_with_an_error() {
     let why = refused(&["store", "verify", text(&file), "--data-dir", text(&data)]);
     assert!(why.contains("cannot be used with '--data-dir <DATA_DIR>'"), "{why}");
     let why = refused(&["store", "verify", text(&root.path().join("nothing"))]);
-    assert!(why.contains("nothing"), "{why}");
+    assert!(why.contains("nothing does not exist"), "{why}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,6 +21,9 @@ pub(super) struct VerifyArgs {
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let path = args.path.clone().unwrap_or_else(|| DataDir::store(&args.data_dir.data_dir));
+    if args.path.is_some() && !path.exists() {
+        anyhow::bail!("{} does not exist: name a backup, or the directory of a store", path.display());
+    }
     if path.is_file() { backup(&path) } else { store(&path) }
 }
 
