@@ -37,7 +37,7 @@ pub struct PromoteArgs {
     /// Promote the objects it depends on, too.
     #[arg(short = 'd', long)]
     dependencies: bool,
-    /// Run the command without changing anything.
+    /// Run the command without changing anything; the control plane validates the objects.
     #[arg(long)]
     dry_run: bool,
     /// Namespace of the object; that of the kubeconfig's context when empty.
@@ -65,7 +65,12 @@ pub fn run<'a>(context: &'a Context, args: &'a PromoteArgs) -> BoxFuture<'a, Res
     Box::pin(async move {
         let target = match targets::split(&args.args).ok().as_deref() {
             Some([target]) if target.names.len() == 1 => target.clone(),
-            _ => return Err(Error::message("incorrect command format, please use correct command format")),
+            _ => {
+                return Err(Error::message(
+                    "incorrect command format, please use correct command format: promote TYPE NAME -C CLUSTER, with one \
+                     name",
+                ));
+            }
         };
         if args.cluster.is_empty() {
             return Err(Error::message("the cluster cannot be empty"));
@@ -83,15 +88,25 @@ pub fn run<'a>(context: &'a Context, args: &'a PromoteArgs) -> BoxFuture<'a, Res
         if !args.output.is_empty() {
             return print(context, &args.output, &plan);
         }
-        if args.dry_run {
-            return Ok(());
-        }
         let discovery = objects::discovery(&control).await?;
         if discovery.by_resource(&resource.gvr()).is_none() {
-            return Err(objects::unknown_type(&target.type_));
+            return Err(unserved(&resource, &args.cluster));
         }
         let promotion = Promotion { context, control: &control, member: &member, args };
         promotion.run(&plan).await
+    })
+}
+
+/// Members serve kinds that the control plane has no definition of.
+fn unserved(resource: &ApiResource, cluster: &str) -> Error {
+    let (kind, version) = (&resource.kind, resource.api_version());
+    Error::message(match resource.group.contains('.') {
+        true => format!(
+            "the control plane does not serve {kind} of {version}; if a CustomResourceDefinition defines it, promote that \
+             first: karmadactl promote crd {}.{} -C {cluster}",
+            resource.plural, resource.group
+        ),
+        false => format!("the control plane does not serve {kind} of {version}"),
     })
 }
 
@@ -127,8 +142,8 @@ async fn read(
     match requests::get(context, member, &resource, &key, None).await {
         Ok(live) => Ok((resource, live)),
         Err(error) if error.is_not_found() => {
-            let what = format!("the {} or {} don't exist in cluster({})", target.type_, key.name(), args.cluster);
-            Err(failed(what))
+            let place = key.namespace().map_or_else(String::new, |namespace| format!(" in namespace {namespace:?}"));
+            Err(failed(format!("{}{place}", servers::reason(&error))))
         }
         Err(error) => Err(failed(servers::reason(&error))),
     }
@@ -247,12 +262,31 @@ impl Promotion<'_> {
         }
         let mut created = Vec::new();
         let outcome = self.create(plan, &mut created).await;
-        if outcome.is_err() {
+        if outcome.is_err() && !self.args.dry_run {
             self.roll_back(&created).await;
         }
         outcome?;
-        self.context.print(&format!("Resource {shown}({place}) is promoted successfully\n"));
+        self.done(&format!("Resource {shown}({place}) is promoted successfully"));
         Ok(())
+    }
+
+    fn done(&self, what: &str) {
+        let suffix = if self.args.dry_run { " (server dry run)" } else { "" };
+        self.context.print(&format!("{what}{suffix}\n"));
+    }
+
+    /// A missing namespace is the usual reason: the member has it, and the control plane may not.
+    fn refused(&self, attempt: String, namespace: Option<&str>, error: client::Error) -> Error {
+        let lacks = |namespace: &&str| {
+            error.is_not_found() && servers::reason(&error) == format!("namespaces {namespace:?} not found")
+        };
+        match namespace.filter(lacks) {
+            Some(namespace) => Error::message(format!(
+                "the control plane has no namespace {namespace:?}; create it with: karmadactl promote namespace {namespace} -C {}",
+                self.args.cluster
+            )),
+            None => Error::client(attempt)(error),
+        }
     }
 
     /// Creates the dependencies, the template and the policy; records them in `created`.
@@ -261,14 +295,15 @@ impl Promotion<'_> {
             self.dependencies(plan, created).await?;
         }
         let written = self.write(&plan.resource, &plan.key, &plan.template).await;
-        written.map_err(Error::client(format!("create resource {}", place(&plan.key))))?;
+        let attempt = || format!("create resource {}", place(&plan.key));
+        written.map_err(|error| self.refused(attempt(), plan.key.namespace(), error))?;
         created.push((plan.resource.clone(), plan.key.clone()));
         let namespace = match plan.key.namespace() {
             Some(namespace) => namespace.to_owned(),
             // Upstream names a namespace for cluster-scoped templates as well.
             None => self.args.namespace.clone().unwrap_or_else(|| self.context.namespace()),
         };
-        self.context.print(&format!("ResourceTemplate ({namespace}/{}) is created successfully\n", plan.key.name()));
+        self.done(&format!("ResourceTemplate ({namespace}/{}) is created successfully", plan.key.name()));
         let Some((resource, key, policy)) = &plan.policy else { return Ok(()) };
         match self.write(resource, key, policy).await {
             Ok(_) => {}
@@ -281,12 +316,13 @@ impl Promotion<'_> {
             Err(error) => return Err(Error::client(format!("create policy {}", place(key)))(error)),
         }
         let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
-        self.context.print(&format!("{} {shown} is created successfully\n", resource.kind));
+        self.done(&format!("{} {shown} is created successfully", resource.kind));
         Ok(())
     }
 
     async fn write(&self, resource: &ApiResource, key: &ObjectKey, object: &Value) -> client::Result<Value> {
-        requests::create(self.context, self.control, resource, key, object, &WriteOptions::default()).await
+        let options = WriteOptions { dry_run: self.args.dry_run, ..WriteOptions::default() };
+        requests::create(self.context, self.control, resource, key, object, &options).await
     }
 
     /// The objects that the template names, of the member; those that the control plane has stay as they are.
@@ -316,22 +352,20 @@ impl Promotion<'_> {
         key: ObjectKey,
         created: &mut Vec<(ApiResource, ObjectKey)>,
     ) -> Result<(), Error> {
-        let place = place(&key);
+        let (place, namespace) = (place(&key), key.namespace().map(str::to_owned));
         let live = match requests::get(self.context, self.member, &resource, &key, None).await {
             Ok(live) => live,
             // A reference may be optional.
             Err(error) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(Error::client(format!("get dependency {place}"))(error)),
         };
-        let options = WriteOptions::default();
-        let template = template(&live);
-        match requests::create(self.context, self.control, &resource, &key, &template, &options).await {
+        match self.write(&resource, &key, &template(&live)).await {
             Ok(_) => created.push((resource.clone(), key)),
             Err(error) if error.is_already_exists() => return Ok(()),
-            Err(error) => return Err(Error::client(format!("create dependency {place}"))(error)),
+            Err(error) => return Err(self.refused(format!("create dependency {place}"), namespace.as_deref(), error)),
         }
         let shown = resource_shown(&resource);
-        self.context.print(&format!("Dependency resource {shown}({place}) is promoted successfully\n"));
+        self.done(&format!("Dependency resource {shown}({place}) is promoted successfully"));
         Ok(())
     }
 

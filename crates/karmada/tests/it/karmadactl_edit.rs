@@ -332,13 +332,13 @@ async fn clusters_are_tainted_and_objects_promoted() {
     desk.check(
         "promote deployment -C member1",
         expect![[r#"
-        E|error: incorrect command format, please use correct command format
+        E|error: incorrect command format, please use correct command format: promote TYPE NAME -C CLUSTER, with one name
         rc=1
     "#]],
     )
     .await;
     desk.check("promote deployment nosuch -n default -C member1", expect![[r#"
-        E|error: failed to get resource in cluster(member1). err: the deployment or nosuch don't exist in cluster(member1)
+        E|error: failed to get resource in cluster(member1). err: deployments.apps "nosuch" not found in namespace "default"
         rc=1
     "#]]).await;
     desk.check(
@@ -358,12 +358,28 @@ async fn clusters_are_tainted_and_objects_promoted() {
     )
     .await;
     desk.check(
-        "promote deployment legacy -n default -C member1 --dry-run",
+        "promote deployment legacy -n default -C member1 -d --dry-run",
         expect![[r#"
+        O|use default interpreter
+        O|Dependency resource "/v1, Resource=configmaps"(default/cmx) is promoted successfully (server dry run)
+        O|ResourceTemplate (default/legacy) is created successfully (server dry run)
+        O|PropagationPolicy (default/legacy-6d7f8d5f5b) is created successfully (server dry run)
+        O|Resource "apps/v1, Resource=deployments"(default/legacy) is promoted successfully (server dry run)
         rc=0
     "#]],
     )
     .await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "there"}});
+    let namespaces = apimachinery::ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    member.create(&namespaces, &namespace).await.expect("created");
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "there"}});
+    member.create(&config_maps, &config_map).await.expect("created");
+    for line in ["promote configmap c -n there -C member1 --dry-run", "promote configmap c -n there -C member1"] {
+        desk.check(line, expect![[r#"
+            E|error: the control plane has no namespace "there"; create it with: karmadactl promote namespace there -C member1
+            rc=1
+        "#]]).await;
+    }
     desk.check(
         "promote deployment legacy -n default -C member1 -d",
         expect![[r#"
