@@ -137,7 +137,7 @@ impl Selection {
 
 pub async fn run(context: &Context, options: &Options) -> Result<(), Error> {
     let control = context.control_plane().await?;
-    let client = servers::one(&control, options.scope, &options.cluster).await?;
+    let client = servers::chosen(context, &control, options.scope, &options.cluster).await?;
     let discovery = client.discovery().await.map_err(Error::client("read what the server serves"))?;
     context.print(&render(discovery.preferred(), options));
     if discovery.failed.is_empty() {

@@ -22,7 +22,7 @@ pub fn run<'a>(context: &'a Context, args: &'a ApiVersionsArgs) -> BoxFuture<'a,
     Box::pin(async move {
         let scope = crate::scope::parse(&args.operation_scope)?;
         let control = context.control_plane().await?;
-        let client = servers::one(&control, scope, &args.cluster).await?;
+        let client = servers::chosen(context, &control, scope, &args.cluster).await?;
         let discovery = objects::discovery(&client).await?;
         let served = discovery.resources.iter().map(|known| known.resource.api_version());
         let failed = discovery.failed.iter().map(ToString::to_string);

@@ -4,6 +4,7 @@
 use apimachinery::ObjectKey;
 use client::{Client, ListOptions};
 
+use crate::Context;
 use crate::error::Error;
 use crate::resources;
 use crate::scope::OperationScope;
@@ -62,6 +63,22 @@ pub async fn select(control: &Client, scope: OperationScope, named: &[String]) -
         servers.extend(selected.iter().map(|name| Server { name: (*name).to_owned(), client: member(control, name) }));
     }
     Ok(servers)
+}
+
+/// [`one`] for commands with a flag for the scope. Warns about a cluster that the scope excludes.
+///
+/// # Errors
+/// As [`one`].
+pub async fn chosen(
+    context: &Context,
+    control: &Client,
+    scope: OperationScope,
+    cluster: &str,
+) -> Result<Client, Error> {
+    if scope == OperationScope::Karmada && !cluster.is_empty() {
+        context.warn("--cluster has no effect without --operation-scope=members");
+    }
+    one(control, scope, cluster).await
 }
 
 /// The server of commands that read a single one: the control plane, or the member `cluster`.

@@ -75,7 +75,7 @@ async fn answer(mut stream: TcpStream) {
 
 fn document(path: &str) -> Option<Value> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "u"},
-        "spec": {"containers": [{"name": "nginx"}, {"name": "side"}]}, "status": {"phase": "Running"}});
+        "spec": {"containers": [{"name": "nginx"}, {"name": "side", "tty": true}]}, "status": {"phase": "Running"}});
     let usage = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     match path.strip_prefix("/base").unwrap_or(path) {
         "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
@@ -122,7 +122,8 @@ async fn session(mut stream: TcpStream, head: &str, query: &str) {
     let send = |channel: u8, text: &str| Message::binary([&[channel], text.as_bytes()].concat());
     socket.send(send(1, &format!("{query}\n"))).await.expect("sent");
     socket.send(send(2, "to stderr\n")).await.expect("sent");
-    if query.contains("stdin=true") {
+    // The process with a terminal ends without input.
+    if query.contains("stdin=true") && !(head.contains("/attach?") && query.contains("tty=true")) {
         while let Some(Ok(message)) = socket.next().await {
             let bytes = message.into_data();
             match bytes.split_first() {
@@ -264,6 +265,8 @@ async fn commands_run_and_their_exit_code_is_ours() {
             "attach web -c nginx -s members --cluster m1",
             expect![[r#"
         O|container=nginx&stdout=true&stderr=true
+        E|All commands and output from this session will be recorded in container logs, including credentials and sensitive information passed through the command prompt.
+        E|If you don't see a command prompt, try pressing enter.
         E|to stderr
         rc=0
     "#]],
@@ -274,6 +277,8 @@ async fn commands_run_and_their_exit_code_is_ours() {
             "attach pod web -c nginx -s members --cluster m1",
             expect![[r#"
         O|container=nginx&stdout=true&stderr=true
+        E|All commands and output from this session will be recorded in container logs, including credentials and sensitive information passed through the command prompt.
+        E|If you don't see a command prompt, try pressing enter.
         E|to stderr
         rc=0
     "#]],
@@ -349,6 +354,47 @@ async fn commands_run_and_their_exit_code_is_ours() {
         rc=0
     "#]]
     .assert_eq(&ran.transcript());
+}
+
+/// The process of the container has a terminal or not, whatever the flag says.
+#[tokio::test]
+async fn attach_uses_the_terminal_that_the_container_has() {
+    let fleet = fleet().await;
+    fleet
+        .check(
+            "attach web -c nginx -t -s members --cluster m1",
+            expect![[r#"
+        O|container=nginx&stdout=true&stderr=true
+        E|error: Unable to use a TTY - container nginx did not allocate one
+        E|All commands and output from this session will be recorded in container logs, including credentials and sensitive information passed through the command prompt.
+        E|If you don't see a command prompt, try pressing enter.
+        E|to stderr
+        rc=0
+    "#]],
+        )
+        .await;
+    let attach = format!("{} karmadactl attach web -s members -C m1", env!("CARGO_BIN_EXE_karmada"));
+    let mut shell = std::process::Command::new("script");
+    shell.args(["-qec", &format!("{attach} -c side -i"), "/dev/null"]).stdin(Stdio::null());
+    shell.env("KUBECONFIG", fleet.kubeconfig()).env_remove("KARMADACTL_OPERATION_SCOPE");
+    let output = fleet.run(shell).await.ok();
+    assert!(output.contains("container=side&stdin=true&stdout=true&tty=true"), "{output}");
+    assert!(
+        output
+            .contains("Session ended, resume using 'karmadactl attach web -s members -C m1 -c side -n default -i -t'"),
+        "{output}"
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_outside_the_scope_is_reported() {
+    let fleet = fleet().await;
+    for line in ["exec web -C m1 -- date", "attach web -C m1", "describe pod web -C m1"] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let ran = fleet.karmadactl(&words).await;
+        let warning = "Warning: --cluster has no effect without --operation-scope=members\n";
+        assert!(ran.err.starts_with(warning), "{line}: {}", ran.err);
+    }
 }
 
 #[tokio::test]

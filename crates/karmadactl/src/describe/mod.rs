@@ -58,7 +58,7 @@ pub fn run<'a>(context: &'a Context, args: &'a DescribeArgs) -> BoxFuture<'a, Re
         }
         let scope = crate::scope::parse(&args.operation_scope)?;
         let control = context.control_plane().await?;
-        let client = servers::one(&control, scope, &args.cluster).await?;
+        let client = servers::chosen(context, &control, scope, &args.cluster).await?;
         let (items, mut errors) = items(context, &client, args).await?;
         let is_one = matches!(items.as_slice(), [(_, Match::Exact)]) && errors.is_empty();
         let shows_events = args.show_events.unwrap_or(is_one);

@@ -62,7 +62,7 @@ pub fn run<'a>(context: &'a Context, args: &'a ExplainArgs) -> BoxFuture<'a, Res
         };
         let scope = crate::scope::parse(&args.operation_scope)?;
         let control = context.control_plane().await?;
-        let client = servers::one(&control, scope, &args.cluster).await?;
+        let client = servers::chosen(context, &control, scope, &args.cluster).await?;
         let discovery = objects::discovery(&client).await?;
         let (known, fields) = resolve(&discovery, requested, &args.api_version)?;
         let page = if is_older {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::session::{self, End, Input, Output};
@@ -126,7 +127,7 @@ async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<
     let limit = flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
     let scope = scope::parse(&args.operation_scope)?;
     let control = context.control_plane().await?;
-    let client = servers::one(&control, scope, &args.cluster).await?;
+    let client = servers::chosen(context, &control, scope, &args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
     let found = match scope {
         // Pods of a control plane never run; its answer is the reason.
@@ -142,12 +143,47 @@ async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<
         return Err(Error::message(format!("cannot {verb} a container in a completed pod; current phase is {phase}")));
     }
     let container = pods::container(context, pod, &args.container, args.quiet)?;
-    let tty = args.tty && args.stdin && terminal::is_terminal();
-    if args.tty && !tty && !args.quiet {
-        context.log("Unable to use a TTY - input is not a terminal or the right kind of file\n");
+    let tty = wants_terminal(context, args, pod, container, command.is_none());
+    if command.is_none() && !args.quiet {
+        context.log(
+            "All commands and output from this session will be recorded in container logs, including credentials and \
+             sensitive information passed through the command prompt.\n\
+             If you don't see a command prompt, try pressing enter.\n",
+        );
     }
     let path = path(&namespace, pods::name(pod), container, command, Mode { stdin: args.stdin, tty });
-    stream(&client, &path, Mode { stdin: args.stdin, tty }).await
+    stream(&client, &path, Mode { stdin: args.stdin, tty }).await?;
+    if command.is_none() && tty && !args.quiet {
+        context.print(&again(&args.cluster, &namespace, pod, container));
+    }
+    Ok(())
+}
+
+/// Whether the session has a terminal. The process that `attach` reaches already has one or not, so the container decides
+/// there, and not the flag: frames of the other form would be unreadable.
+fn wants_terminal(context: &Context, args: &StreamArgs, pod: &Value, container: &str, attaches: bool) -> bool {
+    let wanted = if attaches { pods::has_terminal(pod, container) } else { args.tty };
+    if attaches && args.tty && !wanted && !args.quiet {
+        context.log(&format!("error: Unable to use a TTY - container {container} did not allocate one\n"));
+    }
+    let tty = wanted && args.stdin && terminal::is_terminal();
+    if wanted && args.stdin && !tty && !args.quiet {
+        context.log("Unable to use a TTY - input is not a terminal or the right kind of file\n");
+    }
+    tty
+}
+
+/// The line after an attached session: how to attach again.
+fn again(cluster: &str, namespace: &str, pod: &Value, container: &str) -> String {
+    let name = pods::name(pod);
+    let command = format!("karmadactl attach {name} -s members -C {cluster} -c {container} -n {namespace} -i -t");
+    match pods::is_ephemeral(pod, container) {
+        true => format!(
+            "Session ended, the ephemeral container will not be restarted but may be reattached using '{command}' if it is \
+             still running\n"
+        ),
+        false => format!("Session ended, resume using '{command}' command\n"),
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -220,5 +256,13 @@ mod tests {
             path("n", "p", "c", None, Mode { stdin: false, tty: false }),
             "/api/v1/namespaces/n/pods/p/attach?container=c&stdout=true&stderr=true"
         );
+    }
+
+    #[test]
+    fn the_line_after_a_session_names_the_cluster() {
+        let pod = serde_json::json!({"metadata": {"name": "p"}, "spec": {"ephemeralContainers": [{"name": "e"}]}});
+        let resumed = "'karmadactl attach p -s members -C m1 -c c -n n -i -t'";
+        assert_eq!(again("m1", "n", &pod, "c"), format!("Session ended, resume using {resumed} command\n"));
+        assert!(again("m1", "n", &pod, "e").contains("will not be restarted"));
     }
 }

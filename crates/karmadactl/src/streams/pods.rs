@@ -142,12 +142,25 @@ pub fn container<'p>(context: &Context, pod: &'p Value, container_name: &str, qu
     Ok(default)
 }
 
-/// The containers as kubectl lists them: `a, b, c (init)`.
+/// The containers as kubectl lists them: `a, b, c (ephem), d (init)`.
 fn listed(pod: &Value) -> String {
-    let starting = pod["spec"]["initContainers"].as_array().into_iter().flatten();
-    let starting: Vec<&str> = starting.filter_map(|it| it["name"].as_str()).collect();
-    let shown = |name: &str| if starting.contains(&name) { format!("{name} (init)") } else { name.to_owned() };
-    containers(pod).into_iter().map(shown).collect::<Vec<_>>().join(", ")
+    let lists = [("containers", ""), ("ephemeralContainers", " (ephem)"), ("initContainers", " (init)")];
+    let names = lists.into_iter().flat_map(|(list, suffix)| {
+        let names = pod["spec"][list].as_array().into_iter().flatten().filter_map(|it| it["name"].as_str());
+        names.map(move |name| format!("{name}{suffix}"))
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether the container was started with a terminal.
+pub fn has_terminal(pod: &Value, container: &str) -> bool {
+    let lists = ["containers", "initContainers", "ephemeralContainers"].map(|list| pod["spec"][list].as_array());
+    lists.into_iter().flatten().flatten().any(|it| it["name"] == container && it["tty"] == true)
+}
+
+/// Whether the container is an ephemeral one, which is not restarted.
+pub fn is_ephemeral(pod: &Value, container: &str) -> bool {
+    pod["spec"]["ephemeralContainers"].as_array().into_iter().flatten().any(|it| it["name"] == container)
 }
 
 #[cfg(test)]
@@ -169,11 +182,14 @@ mod tests {
     fn containers_are_chosen_as_kubectl_chooses() {
         let context = Context::default();
         let pod = json!({"metadata": {"name": "p", "annotations": {DEFAULT_CONTAINER: "b"}},
-            "spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}],
+            "ephemeralContainers": [{"name": "e", "tty": true}]}});
         assert_eq!(container(&context, &pod, "", true).expect("the default"), "b");
         assert_eq!(container(&context, &pod, "i", true).expect("named"), "i");
         let refused = container(&context, &pod, "nope", true).expect_err("unknown").to_string();
-        assert_eq!(refused, "container nope is not valid for pod p out of: a, b, i");
-        assert_eq!(listed(&pod), "a, b, i (init)");
+        assert_eq!(refused, "container nope is not valid for pod p out of: a, b, i, e");
+        assert_eq!(listed(&pod), "a, b, e (ephem), i (init)");
+        assert!(has_terminal(&pod, "e") && !has_terminal(&pod, "a"));
+        assert!(is_ephemeral(&pod, "e") && !is_ephemeral(&pod, "i"));
     }
 }

@@ -1,6 +1,8 @@
 //! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message
 //! is its channel.
 
+use std::io::ErrorKind;
+
 use client::Client;
 use futures::future::BoxFuture;
 use futures::{FutureExt, SinkExt, StreamExt};
@@ -11,9 +13,10 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
-use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
 use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+use tokio_tungstenite::{WebSocketStream, tungstenite};
 
 use crate::requests;
 
@@ -98,6 +101,19 @@ fn answers(headers: &http::HeaderMap, key: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Why a session ended before its command. The text of the TLS library about a server that stops is for programmers.
+fn broken(error: &tungstenite::Error) -> String {
+    let why = match error {
+        tungstenite::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => None,
+        tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        error => Some(error.to_string()),
+    };
+    match why {
+        None => "the connection broke: the server closed it before the command ended".to_owned(),
+        Some(why) => format!("the connection broke: {why}"),
+    }
+}
+
 /// Carries input and output until the command ends.
 pub fn run<'a>(
     mut socket: Socket,
@@ -110,7 +126,7 @@ pub fn run<'a>(
             tokio::select! {
                 message = socket.next() => match message {
                     None => return End::Success,
-                    Some(Err(error)) => return End::Failed(format!("the connection broke: {error}")),
+                    Some(Err(error)) => return End::Failed(broken(&error)),
                     Some(Ok(message)) => match received(message) {
                         Received::Output(bytes) => {
                             if !output(bytes) {
@@ -187,6 +203,16 @@ fn ended(status: &[u8]) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_stops_is_reported_in_the_users_words() {
+        let closed = "the connection broke: the server closed it before the command ended";
+        let tls =
+            std::io::Error::new(ErrorKind::UnexpectedEof, "peer closed connection without sending TLS close_notify");
+        assert_eq!(broken(&tungstenite::Error::Io(tls)), closed);
+        assert_eq!(broken(&tungstenite::Error::Protocol(ProtocolError::ResetWithoutClosingHandshake)), closed);
+        assert!(broken(&tungstenite::Error::Io(ErrorKind::ConnectionReset.into())).ends_with("connection reset"));
+    }
 
     #[test]
     fn exit_statuses_are_read() {
