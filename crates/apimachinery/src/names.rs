@@ -52,7 +52,12 @@ fn complaints(long: Option<usize>, shape: Option<&str>) -> Vec<String> {
 /// assert!(is_dns1123_label("Web_1")[0].starts_with("a lowercase RFC 1123 label must consist of"));
 /// ```
 pub fn is_dns1123_label(text: &str) -> Vec<String> {
-    complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), (!label_shaped(text.as_bytes())).then_some(LABEL_TEXT))
+    let shape = match text.as_bytes() {
+        label if label_shaped(label) => None,
+        subdomain if subdomain_shaped(subdomain) => Some("must not contain dots"),
+        _ => Some(LABEL_TEXT),
+    };
+    complaints((text.len() > LABEL_MAX).then_some(LABEL_MAX), shape)
 }
 
 /// RFC 1123 subdomain.
@@ -424,6 +429,7 @@ mod tests {
                 assert!(!check(text).is_empty(), "{text}");
             }
         }
+        assert_eq!(is_dns1123_label("a.b"), ["must not contain dots"]);
         assert!(subdomain_rule("a-", true).is_empty() && !subdomain_rule("a-", false).is_empty());
     }
 

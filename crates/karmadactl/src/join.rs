@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use client::Client;
 use futures::future::BoxFuture;
+use karmada_api::cluster::name_complaints;
 use serde_json::{Value, json};
 
 use crate::answers::text;
@@ -18,8 +19,6 @@ use crate::error::Error;
 use crate::member_secrets::{Credentials, goes_with, put_secrets};
 use crate::{Context, resources};
 
-/// Upstream's bound; execution namespaces are `karmada-es-NAME` and labels hold 63 characters.
-const MAX_CLUSTER_NAME: usize = 48;
 const SYSTEM_LABEL: &str = "karmada.io/system";
 const IMPERSONATOR: &str = "karmada-impersonator";
 /// How long the member's token controller may take to fill a token Secret.
@@ -67,27 +66,11 @@ pub fn cluster_name(args: &[String]) -> Result<&str, Error> {
         [name] => name.as_str(),
         _ => return Err(Error::arguments("only the cluster name is allowed as an argument")),
     };
-    if name.len() > MAX_CLUSTER_NAME {
-        return Err(Error::message(format!(
-            "invalid cluster name({name}): must be no more than {MAX_CLUSTER_NAME} characters"
-        )));
+    let complaints = name_complaints(name);
+    if complaints.is_empty() {
+        return Ok(name);
     }
-    if !is_dns1123_label(name) {
-        return Err(Error::message(format!(
-            "invalid cluster name({name}): a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
-             or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used \
-             for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-        )));
-    }
-    Ok(name)
-}
-
-fn is_dns1123_label(name: &str) -> bool {
-    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    !name.is_empty()
-        && name.chars().all(|c| alphanumeric(c) || c == '-')
-        && name.starts_with(alphanumeric)
-        && name.ends_with(alphanumeric)
+    Err(Error::message(format!("invalid cluster name({name}): {}", complaints.join(";"))))
 }
 
 /// A member cluster as its kubeconfig describes it.
@@ -487,6 +470,7 @@ mod tests {
         assert!(
             message(&["Bad_Name"]).is_err_and(|text| text.starts_with("invalid cluster name(Bad_Name): a lowercase"))
         );
+        assert_eq!(message(&["a.b"]), Err("invalid cluster name(a.b): must not contain dots".into()));
         let long = "a".repeat(49);
         assert_eq!(message(&[&long]), Err(format!("invalid cluster name({long}): must be no more than 48 characters")));
     }
