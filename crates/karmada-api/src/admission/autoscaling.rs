@@ -6,11 +6,15 @@ use apimachinery::names::{is_dns1123_label, is_path_segment, is_qualified_name, 
 use apimachinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
+use super::quotas::resource_type;
 use super::{Denied, Request};
 
 /// autoscaling/v2's bounds, in seconds.
 const MAX_STABILIZATION: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
+
+/// Resources with this domain belong to Kubernetes.
+const OWN_DOMAIN: &str = "kubernetes.io/";
 
 /// A type of metrics, with the field of its source.
 type MetricType = (&'static str, &'static str);
@@ -257,16 +261,15 @@ fn resource(of_container: bool, source: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// A resource that a container may request: a standard one, or one with a domain outside Kubernetes.
+/// A resource that a container may request: a standard one, or one with a domain.
 fn container_resource(name: &str, path: &Path) -> ErrorList {
-    let mut errors: ErrorList =
-        is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
+    let mut errors = resource_type(name, path);
     let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
     if !name.contains('/') {
         if !standard {
             errors.push(Error::invalid(path, name, "must be a standard resource for containers"));
         }
-    } else if !is_extended(name) {
+    } else if !name.contains(OWN_DOMAIN) && !is_extended(name) {
         errors.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
     }
     errors
@@ -275,7 +278,7 @@ fn container_resource(name: &str, path: &Path) -> ErrorList {
 /// Whether a name is an extended resource: qualified, outside `kubernetes.io/`, not a quota name.
 pub(super) fn is_extended(name: &str) -> bool {
     name.contains('/')
-        && !name.contains("kubernetes.io/")
+        && !name.contains(OWN_DOMAIN)
         && !name.starts_with("requests.")
         && is_qualified_name(&format!("requests.{name}")).is_empty()
 }

@@ -64,7 +64,7 @@ fn wrong_time_zone(name: &str) -> Option<String> {
     (!known).then(|| format!("unknown time zone {name}"))
 }
 
-/// A rule for a FederatedHPA sets its bounds.
+/// A rule for a FederatedHPA sets its bounds. As upstream, no error shows the value.
 fn bounds(rule: &Value, path: &Path) -> ErrorList {
     let (least, most) = (rule["targetMinReplicas"].as_i64(), rule["targetMaxReplicas"].as_i64());
     let (least_path, most_path) = (path.child("targetMinReplicas"), path.child("targetMaxReplicas"));
@@ -74,16 +74,15 @@ fn bounds(rule: &Value, path: &Path) -> ErrorList {
             "targetMinReplicas and targetMaxReplicas cannot be nil at the same time if you want to scale FederatedHPA";
         errors.push(Error::invalid(&most_path, "", detail));
     }
-    if let Some(least) = least.filter(|least| *least <= 0) {
-        errors.push(Error::invalid(&least_path, least, "targetMinReplicas should be larger than 0"));
+    if least.is_some_and(|least| least <= 0) {
+        errors.push(Error::invalid(&least_path, "", "targetMinReplicas should be larger than 0"));
     }
-    if let Some(most) = most.filter(|most| *most <= 0) {
-        errors.push(Error::invalid(&most_path, most, "targetMaxReplicas should be larger than 0"));
+    if most.is_some_and(|most| most <= 0) {
+        errors.push(Error::invalid(&most_path, "", "targetMaxReplicas should be larger than 0"));
     }
-    let lower = least.unwrap_or(1);
-    if lower > most.unwrap_or(i64::from(i32::MAX)) {
+    if least.unwrap_or(1) > most.unwrap_or(i64::from(i32::MAX)) {
         let detail = "targetMaxReplicas should be larger than or equal to targetMinReplicas";
-        errors.push(Error::invalid(&least_path, lower, detail));
+        errors.push(Error::invalid(&least_path, "", detail));
     }
     errors
 }
@@ -97,7 +96,7 @@ fn replicas(rule: &Value, kind: &str, path: &Path) -> ErrorList {
             vec![Error::invalid(&path, "", detail)]
         }
         Some(count) if count < 0 => {
-            vec![Error::invalid(&path, count, "targetReplicas should be larger than or equal to 0")]
+            vec![Error::invalid(&path, "", "targetReplicas should be larger than or equal to 0")]
         }
         Some(_) => ErrorList::new(),
     }

@@ -98,17 +98,23 @@ fn resources(amounts: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-fn resource_name(name: &str, path: &Path) -> ErrorList {
+fn for_quota(name: &str) -> bool {
+    STANDARD.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// A name that is standard, or has a domain.
+pub(super) fn resource_type(name: &str, path: &Path) -> ErrorList {
     let mut errors: ErrorList =
         is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
-    if name.contains('/') {
-        return errors;
-    }
-    let for_quota = STANDARD.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    if errors.is_empty() && !for_quota && name != "storage" {
+    if errors.is_empty() && !name.contains('/') && !for_quota(name) && name != "storage" {
         errors.push(Error::invalid(path, name, "must be a standard resource type or fully qualified"));
     }
-    if !for_quota {
+    errors
+}
+
+fn resource_name(name: &str, path: &Path) -> ErrorList {
+    let mut errors = resource_type(name, path);
+    if !name.contains('/') && !for_quota(name) {
         errors.push(Error::invalid(path, name, "must be a standard resource for quota"));
     }
     errors
