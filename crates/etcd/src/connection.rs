@@ -19,7 +19,7 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use crate::endpoint::Endpoint;
-use crate::failure::{Access, Failure, Meaning};
+use crate::failure::{Access, FOREIGN, Failure, Meaning};
 use crate::history::{Found, History};
 use crate::tls::Tls;
 use crate::wire;
@@ -274,7 +274,7 @@ fn of_the_cluster((peer, cluster): (Peer, u64), known: &mut Option<u64>) -> Resu
             endpoint: peer.endpoint,
             sent: true,
             code: Code::FailedPrecondition,
-            message: format!("it belongs to cluster {cluster:x}, not to {known:x} as the other members or as before"),
+            message: format!("{FOREIGN} {cluster:x}, not to {known:x} as the other members or as before"),
         }),
         _ => {
             *known = Some(cluster);

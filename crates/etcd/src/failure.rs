@@ -35,11 +35,16 @@ pub(crate) enum Meaning {
     Refused,
     /// Refused before execution, until an administrator of etcd grants the right or turns authentication off.
     Denied,
+    /// Not sent: the member belongs to another cluster than the others or than before.
+    Foreign,
     /// Refused before execution, for the moment.
     NotNow,
     /// Executed or not.
     Lost,
 }
+
+/// The text about a member of another cluster.
+pub(crate) const FOREIGN: &str = "it belongs to cluster";
 
 /// Texts of etcd and of gRPC's Go server.
 const TEXTS: &[(&str, Meaning)] = &[
@@ -51,6 +56,7 @@ const TEXTS: &[(&str, Meaning)] = &[
     ("received message larger than max", Meaning::OverLimit),
     ("database space exceeded", Meaning::NoSpace),
     ("corrupt cluster", Meaning::Corrupt),
+    (FOREIGN, Meaning::Foreign),
     ("etcdserver: no leader", Meaning::NotNow),
     ("etcdserver: permission denied", Meaning::Denied),
     ("etcdserver: user name is empty", Meaning::Denied),
@@ -98,7 +104,7 @@ impl Failure {
 
     /// Whether etcd serves this client at present.
     pub fn is_an_answer(&self) -> bool {
-        !self.is_of_the_member() && self.meaning() != Meaning::Denied
+        !self.is_of_the_member() && !matches!(self.meaning(), Meaning::Denied | Meaning::Foreign)
     }
 
     /// The error of the store. [`Meaning::Compacted`], [`Meaning::Future`] and [`Meaning::NoLease`] depend on the
@@ -117,6 +123,9 @@ impl Failure {
             ),
             (Meaning::Denied, _) => Error::Unavailable(
                 format!("etcd at {endpoint} denies the request ({message}): give the user that is the common name of --etcd-certfile a role with the permission readwrite for the keys of --etcd-prefix and for compact_rev_key").into(),
+            ),
+            (Meaning::Foreign, _) => Error::Unavailable(
+                format!("etcd at {endpoint} is another cluster ({message}): correct --etcd-servers, or remove that member, delete its data and add it to its cluster again; after a restore of all members, restart this process").into(),
             ),
             (Meaning::Lost, Access::Write) => Error::Uncertain(
                 format!("etcd at {endpoint} did not answer a write ({message}): it is stored or not; read before it is repeated").into(),
@@ -167,6 +176,7 @@ mod tests {
             (true, Code::Unauthenticated, "etcdserver: invalid auth token", Meaning::Denied, false),
             (true, Code::InvalidArgument, "etcdserver: user name is empty", Meaning::Denied, false),
             (true, Code::PermissionDenied, "etcdserver: permission denied", Meaning::Denied, false),
+            (true, Code::FailedPrecondition, "it belongs to cluster 2, not to 1", Meaning::Foreign, false),
             (true, Code::InvalidArgument, "etcdserver: revision of auth store is old", Meaning::NotNow, true),
             (true, Code::Unimplemented, "unknown method", Meaning::Refused, false),
             (true, Code::Unavailable, "etcdserver: no leader", Meaning::NotNow, true),

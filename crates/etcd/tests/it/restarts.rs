@@ -139,6 +139,33 @@ async fn an_older_state_is_not_served() {
     );
 }
 
+/// As after one member was restored alone from a snapshot.
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn another_cluster_is_unavailable_until_the_former_one_is_back() {
+    let mut etcd = Etcd::start(&[]);
+    let store = etcd.store().await;
+    super::committed(store.txn(txn(vec![put("/a", "1")])).await.unwrap());
+    let mut answers = store.answers();
+    etcd.process.kill();
+    let (restored, address) = (tempfile::tempdir().unwrap(), etcd.process.address().to_string());
+    let token = ["--initial-cluster-token", "restored"];
+    etcd.process = etcd::process::Process::start_at(restored.path(), &address, &token).unwrap();
+    let read = store.get("/a".into(), None).await.map(drop);
+    let written = store.txn(txn(vec![put("/a", "2")])).await.map(drop);
+    for refused in [read, written] {
+        assert!(
+            matches!(&refused, Err(Error::Unavailable(why)) if why.contains("it belongs to cluster") && why.contains("--etcd-servers")),
+            "unknown, not absent: {refused:?}"
+        );
+    }
+    answers.wait_for(|answers| !answers).await.unwrap();
+    etcd.process.kill();
+    etcd.restart();
+    assert_eq!(store.get("/a".into(), None).await.unwrap().unwrap().value, "1");
+    answers.wait_for(|answers| *answers).await.unwrap();
+}
+
 /// Restored to an older state beneath a store: other clients have written more since than was lost, and have compacted.
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
