@@ -121,7 +121,7 @@ fn make(dir: &Path) -> io::Result<()> {
 pub(super) fn claim(dir: &Path) -> Result<Claim> {
     let failed =
         |path: &Path, error: io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
-    make(dir).map_err(|error| failed(dir, error))?;
+    make(dir).map_err(|error| leads_nowhere(dir).unwrap_or_else(|| failed(dir, error)))?;
     let lock_file = dir.join("store.lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_file);
     let locks =
@@ -133,7 +133,7 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
                 let why = format!("{} is in use by another process; stop it, or use another directory", dir.display());
                 return Err(Error::Failed(why.into()));
             }
-            Err(TryLockError::Error(error)) => return Err(failed(path, error)),
+            Err(TryLockError::Error(error)) => return Err(not_locked(path, &error)),
         }
     }
     Ok(Claim { locks })
@@ -146,8 +146,30 @@ pub(super) fn try_claim(dir: &Path) -> Result<Option<Claim>> {
     match lock.try_lock() {
         Ok(()) => Ok(Some(Claim { locks: vec![lock] })),
         Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(Error::Failed(format!("cannot lock {}: {error}", dir.display()).into())),
+        Err(TryLockError::Error(error)) => Err(not_locked(dir, &error)),
     }
+}
+
+/// A file system that has no locks, as some of a network.
+fn not_locked(path: &Path, error: &io::Error) -> Error {
+    let why = format!(
+        "cannot lock {}: {error}; a store needs a file system with file locks, such as that of a local disk",
+        path.display()
+    );
+    Error::Failed(why.into())
+}
+
+/// Why a directory cannot be made behind a symbolic link, for example to a volume that is not mounted.
+fn leads_nowhere(dir: &Path) -> Option<Error> {
+    let link = dir.ancestors().find(|path| path.is_symlink() && !path.exists())?;
+    let target = fs::read_link(link).unwrap_or_default();
+    let why = format!(
+        "cannot open {}: {} is a symbolic link to {}, which does not exist; mount or create it, or remove the link",
+        dir.display(),
+        link.display(),
+        target.display()
+    );
+    Some(Error::Failed(why.into()))
 }
 
 /// Refuses symbolic links in place of files: SQLite stores its log beside the target of a link, where it is neither
@@ -220,5 +242,17 @@ mod tests {
         drop(first);
         claim(directory.path()).expect("it is free again");
         drop(copies);
+    }
+
+    #[test]
+    fn a_link_to_a_missing_directory_is_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let link = directory.path().join("data");
+        std::os::unix::fs::symlink("/volumes/unmounted", &link).expect("a link");
+        for store in [link.clone(), link.join("store")] {
+            let error = claim(&store).expect_err("no volume is mounted").to_string();
+            let named = format!("{} is a symbolic link to /volumes/unmounted, which does not exist", link.display());
+            assert!(error.contains(&named), "{error}");
+        }
     }
 }
