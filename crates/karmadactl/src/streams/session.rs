@@ -1,10 +1,13 @@
 //! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message
 //! is its channel.
 
+use std::convert::Infallible;
 use std::io::ErrorKind;
+use std::pin::pin;
 
 use client::Client;
 use futures::future::BoxFuture;
+use futures::stream::SplitSink;
 use futures::{FutureExt, SinkExt, StreamExt};
 use http::header::{
     CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
@@ -12,6 +15,7 @@ use http::header::{
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::Receiver;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
@@ -115,16 +119,17 @@ fn broken(error: &tungstenite::Error) -> String {
 }
 
 /// Carries input and output until the command ends.
-pub fn run<'a>(
-    mut socket: Socket,
-    mut input: Receiver<Input>,
+pub fn run<'a, S: AsyncRead + AsyncWrite + Unpin + Send + 'a>(
+    socket: WebSocketStream<S>,
+    input: Receiver<Input>,
     mut output: impl FnMut(Output) -> bool + Send + 'a,
 ) -> BoxFuture<'a, End> {
     async move {
-        let mut takes_input = true;
+        let (sink, mut stream) = socket.split();
+        let mut forwarded = pin!(forward(sink, input));
         loop {
             tokio::select! {
-                message = socket.next() => match message {
+                message = stream.next() => match message {
                     None => return End::Success,
                     Some(Err(error)) => return End::Failed(broken(&error)),
                     Some(Ok(message)) => match received(message) {
@@ -137,18 +142,25 @@ pub fn run<'a>(
                         Received::Nothing => {}
                     },
                 },
-                next = input.recv(), if takes_input => {
-                    takes_input = next.is_some();
-                    let Some(message) = next.map(message) else { continue };
-                    if socket.send(Message::binary(message)).await.is_err() {
-                        // The reason, if any, arrives from the other direction.
-                        takes_input = false;
-                    }
-                }
+                never = &mut forwarded => match never {},
             }
         }
     }
     .boxed()
+}
+
+/// Sends the input. Output is read meanwhile: a member that waits until its output is read takes no more input.
+async fn forward<S: AsyncRead + AsyncWrite + Unpin>(
+    mut sink: SplitSink<WebSocketStream<S>, Message>,
+    mut input: Receiver<Input>,
+) -> Infallible {
+    while let Some(next) = input.recv().await {
+        if sink.send(Message::binary(message(next))).await.is_err() {
+            // The reason, if any, arrives from the other direction.
+            break;
+        }
+    }
+    std::future::pending().await
 }
 
 fn message(input: Input) -> Vec<u8> {
@@ -203,6 +215,38 @@ fn ended(status: &[u8]) -> End {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn output_is_read_while_input_waits() {
+        let (ours, theirs) = tokio::io::duplex(1024);
+        let (ours, mut member) = tokio::join!(
+            WebSocketStream::from_raw_socket(ours, Role::Client, None),
+            WebSocketStream::from_raw_socket(theirs, Role::Server, None),
+        );
+        // Each message is returned before the next is read.
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = member.next().await {
+                let bytes = message.into_data();
+                let answer = match bytes.split_first() {
+                    Some((&STDIN, rest)) => [&[STDOUT], rest].concat(),
+                    _ => [&[ERROR], br#"{"status":"Success"}"#.as_slice()].concat(),
+                };
+                member.send(Message::binary(answer)).await.expect("sent");
+            }
+        });
+        let (sender, input) = tokio::sync::mpsc::channel(64);
+        for _ in 0..32 {
+            sender.send(Input::Bytes(vec![b'x'; 32 * 1024])).await.expect("room");
+        }
+        sender.send(Input::End).await.expect("room");
+        let mut read = 0;
+        let count = |output: Output| {
+            read += if let Output::Stdout(bytes) = output { bytes.len() } else { 0 };
+            true
+        };
+        let end = tokio::time::timeout(std::time::Duration::from_secs(60), run(ours, input, count)).await;
+        assert_eq!((end.expect("no deadlock"), read), (End::Success, 32 * 32 * 1024));
+    }
 
     #[test]
     fn a_server_that_stops_is_reported_in_the_users_words() {
