@@ -64,6 +64,7 @@ mod kube_rs_controller;
 mod kube_rs_gone;
 mod kubectl;
 mod kubectl_matrix;
+mod kubelet;
 mod kustomize;
 mod lasting;
 mod listed_metrics;

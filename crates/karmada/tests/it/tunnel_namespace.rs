@@ -10,7 +10,7 @@ use client::Client;
 use world::World;
 
 use crate::fleet::{Ran, proxied};
-use crate::{karmadactl_streams, tunnel_streams};
+use crate::{kubelet, tunnel_streams};
 
 /// Set in the process inside the namespace.
 const INSIDE: &str = "KARMADA_TEST_NETWORK_NAMESPACE";
@@ -121,7 +121,7 @@ async fn reached_through_the_agent(network: Network) {
     let kubeconfig = data_dir.join("karmada-apiserver.config");
     let admin = Client::from_kubeconfig(&kubeconfig, None).await.expect("a kubeconfig");
     tunnel_streams::register(&admin).await;
-    let member = karmadactl_streams::member().await;
+    let member = kubelet::member().await;
     if network.0.is_some() {
         assert!(!network.reaches(member), "the member has an inbound path");
     }

@@ -16,7 +16,7 @@ use tunnel::decide::Destinations;
 use world::World;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
-use crate::karmadactl_streams;
+use crate::kubelet;
 
 /// A name that does not resolve.
 const ENDPOINT: &str = "http://member.invalid:6443";
@@ -73,7 +73,7 @@ async fn kubectl(fleet: &Fleet, args: &[&str]) -> Ran {
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
 async fn logs_terminals_and_usage_cross_the_tunnel() {
     let fleet = fleet().await;
-    let _agent = agent(&fleet, karmadactl_streams::member().await).await;
+    let _agent = agent(&fleet, kubelet::member().await).await;
     for (line, expected) in [
         ("logs web -c nginx -C m1", "log of container=nginx\nsecond\n"),
         ("top node -C m1", "1500m"),
@@ -94,7 +94,7 @@ async fn logs_terminals_and_usage_cross_the_tunnel() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminal_ends_with_its_agent_and_the_next_agent_takes_over() {
     let fleet = fleet().await;
-    let member = karmadactl_streams::member().await;
+    let member = kubelet::member().await;
     let first = agent(&fleet, member).await;
     let mut command =
         fleet.command(&["exec", "-q", "-i", "web", "-c", "nginx", "-s", "members", "--cluster", "m1", "--", "cat"]);
@@ -174,7 +174,7 @@ async fn upgraded_connections_cross_the_tunnel() {
 #[tokio::test]
 async fn another_endpoint_than_the_agents_is_refused_with_the_next_step() {
     let fleet = fleet().await;
-    let _agent = agent(&fleet, karmadactl_streams::member().await).await;
+    let _agent = agent(&fleet, kubelet::member().await).await;
     let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
     let elsewhere = client::Patch::Merge(json!({"spec": {"apiEndpoint": "http://10.1.2.3:10250"}}));
     let key = apimachinery::ObjectKey::cluster("m1");

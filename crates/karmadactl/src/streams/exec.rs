@@ -152,7 +152,7 @@ async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<
         );
     }
     let path = path(&namespace, pods::name(pod), container, command, Mode { stdin: args.stdin, tty });
-    stream(&client, &path, Mode { stdin: args.stdin, tty }).await?;
+    stream(context, &client, &path, Mode { stdin: args.stdin, tty }).await?;
     if command.is_none() && tty && !args.quiet {
         context.print(&again(&args.cluster, &namespace, pod, container));
     }
@@ -209,8 +209,14 @@ fn path(namespace: &str, pod: &str, container: &str, command: Option<&[String]>,
     query.after(&format!("/api/v1/namespaces/{}/pods/{}/{verb}", segment(namespace), segment(pod)))
 }
 
-async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
-    let socket = session::open(client, path).await.map_err(Error::client("open the stream"))?;
+async fn stream(context: &Context, client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
+    let session = session::open(client, path).await.map_err(Error::client("open the stream"))?;
+    if mode.stdin && !mode.tty && !session.ends_input {
+        context.log(
+            "Warning: before Kubernetes 1.30 a cluster does not receive the end of the input: a command that waits for it \
+             does not end\n",
+        );
+    }
     let (sender, receiver) = mpsc::channel::<Input>(BACKLOG);
     let raw = mode.tty.then(terminal::Raw::enter).flatten();
     if mode.tty {
@@ -219,7 +225,7 @@ async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
     if mode.stdin {
         terminal::follow_input(sender);
     }
-    let end = session::run(socket, receiver, write).await;
+    let end = session::run(session, receiver, write).await;
     drop(raw);
     match end {
         End::Success => Ok(()),

@@ -1,5 +1,6 @@
-//! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message
-//! is its channel.
+//! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io` or `v4.channel.k8s.io`: the first
+//! byte of each message is its channel. The former protocol, which is the last before Kubernetes 1.30, has no message for
+//! the end of the input.
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
@@ -25,6 +26,7 @@ use tokio_tungstenite::{WebSocketStream, tungstenite};
 use crate::requests;
 
 const PROTOCOL: &str = "v5.channel.k8s.io";
+const FORMER: &str = "v4.channel.k8s.io";
 
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
@@ -61,13 +63,18 @@ pub enum End {
     Unread,
 }
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+/// An open stream.
+pub struct Session<S = TokioIo<Upgraded>> {
+    socket: WebSocketStream<S>,
+    /// Whether the end of the input can be sent.
+    pub ends_input: bool,
+}
 
 /// Opens the stream at a path of the server.
 ///
 /// # Errors
 /// The server's refusal.
-pub fn open<'a>(client: &'a Client, path: &'a str) -> BoxFuture<'a, Result<Socket, client::Error>> {
+pub fn open<'a>(client: &'a Client, path: &'a str) -> BoxFuture<'a, Result<Session, client::Error>> {
     Box::pin(async move {
         let attempt = format!("GET {}", path.split('?').next().unwrap_or(path));
         let key = generate_key();
@@ -76,7 +83,7 @@ pub fn open<'a>(client: &'a Client, path: &'a str) -> BoxFuture<'a, Result<Socke
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")
             .header(SEC_WEBSOCKET_KEY, &key)
-            .header(SEC_WEBSOCKET_PROTOCOL, PROTOCOL)
+            .header(SEC_WEBSOCKET_PROTOCOL, format!("{PROTOCOL},{FORMER}"))
             .body(transport::empty())
             .map_err(|error| client::Error::Request { attempt: attempt.clone(), why: error.to_string() })?;
         let wrong = |why: String| client::Error::Decode { attempt: attempt.clone(), why };
@@ -86,23 +93,23 @@ pub fn open<'a>(client: &'a Client, path: &'a str) -> BoxFuture<'a, Result<Socke
             let bytes = requests::whole(response.into_body()).await.unwrap_or_default();
             return Err(requests::refusal(status, &bytes));
         }
-        answers(response.headers(), &key).map_err(wrong)?;
+        let ends_input = answers(response.headers(), &key).map_err(wrong)? == PROTOCOL;
         let upgraded = hyper::upgrade::on(&mut response).await;
         let upgraded = upgraded.map_err(|error| wrong(format!("unable to upgrade connection: {error}")))?;
-        Ok(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, None).await)
+        let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, None).await;
+        Ok(Session { socket, ends_input })
     })
 }
 
-/// Whether a handshake is the answer to the request with that key.
-fn answers(headers: &http::HeaderMap, key: &str) -> Result<(), String> {
+/// The protocol of a handshake that is the answer to the request with that key.
+fn answers(headers: &http::HeaderMap, key: &str) -> Result<&'static str, String> {
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
     if header(SEC_WEBSOCKET_ACCEPT) != Some(&derive_accept_key(key.as_bytes())) {
         return Err("the server's handshake is not an answer to this request".into());
     }
-    if header(SEC_WEBSOCKET_PROTOCOL) != Some(PROTOCOL) {
-        return Err(format!("the server does not support {PROTOCOL}, which clusters have from Kubernetes 1.29 on"));
-    }
-    Ok(())
+    let chosen = header(SEC_WEBSOCKET_PROTOCOL).unwrap_or_default();
+    let known = [PROTOCOL, FORMER].into_iter().find(|known| *known == chosen);
+    known.ok_or_else(|| format!("the server supports neither {PROTOCOL} nor {FORMER}; it answered with {chosen:?}"))
 }
 
 /// Why a session ended before its command. The text of the TLS library about a server that stops is for programmers.
@@ -120,13 +127,13 @@ fn broken(error: &tungstenite::Error) -> String {
 
 /// Carries input and output until the command ends.
 pub fn run<'a, S: AsyncRead + AsyncWrite + Unpin + Send + 'a>(
-    socket: WebSocketStream<S>,
+    session: Session<S>,
     input: Receiver<Input>,
     mut output: impl FnMut(Output) -> bool + Send + 'a,
 ) -> BoxFuture<'a, End> {
     async move {
-        let (sink, mut stream) = socket.split();
-        let mut forwarded = pin!(forward(sink, input));
+        let (sink, mut stream) = session.socket.split();
+        let mut forwarded = pin!(forward(sink, input, session.ends_input));
         loop {
             tokio::select! {
                 message = stream.next() => match message {
@@ -153,8 +160,12 @@ pub fn run<'a, S: AsyncRead + AsyncWrite + Unpin + Send + 'a>(
 async fn forward<S: AsyncRead + AsyncWrite + Unpin>(
     mut sink: SplitSink<WebSocketStream<S>, Message>,
     mut input: Receiver<Input>,
+    ends_input: bool,
 ) -> Infallible {
     while let Some(next) = input.recv().await {
+        if matches!(next, Input::End) && !ends_input {
+            continue;
+        }
         if sink.send(Message::binary(message(next))).await.is_err() {
             // The reason, if any, arrives from the other direction.
             break;
@@ -244,7 +255,8 @@ mod tests {
             read += if let Output::Stdout(bytes) = output { bytes.len() } else { 0 };
             true
         };
-        let end = tokio::time::timeout(std::time::Duration::from_secs(60), run(ours, input, count)).await;
+        let session = Session { socket: ours, ends_input: true };
+        let end = tokio::time::timeout(std::time::Duration::from_secs(60), run(session, input, count)).await;
         assert_eq!((end.expect("no deadlock"), read), (End::Success, 32 * 32 * 1024));
     }
 
