@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use serde::{Deserialize, Deserializer};
+use apimachinery::meta::null_as_default;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// Resources of one group version with their subresources. Adapters of metrics list each metric as one, some ten
@@ -13,7 +14,7 @@ const MAX_ROWS: usize = 50_000;
 #[serde(rename_all = "camelCase")]
 struct ResourceList {
     kind: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     resources: Vec<Row>,
 }
 
@@ -26,17 +27,12 @@ struct Row {
     group: String,
     version: String,
     kind: String,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     verbs: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     short_names: Vec<String>,
-    #[serde(deserialize_with = "or_default")]
+    #[serde(deserialize_with = "null_as_default")]
     categories: Vec<String>,
-}
-
-/// Go encodes a list without elements as null.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 impl Row {

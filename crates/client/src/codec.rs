@@ -6,17 +6,12 @@ use apimachinery::status::StatusReason;
 use apimachinery::{ApiResource, Object, Status, raw_json};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use transport::{Draft, ObjectList, Request};
 
 use crate::Error;
-
-/// Reads null as the default: Go encodes a list without elements so.
-pub(crate) fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
-}
 
 pub(crate) fn request(method: http::Method, path: &str, body: Bytes, content_type: &str) -> Result<Request, Error> {
     let mut builder = http::Request::builder().method(method).uri(path).header(ACCEPT, "application/json");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use apimachinery::meta::null_as_default;
 use apimachinery::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -152,7 +153,7 @@ struct Probe {
 
 #[derive(Deserialize)]
 struct Aggregated {
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     items: Vec<AggregatedGroup>,
 }
 
@@ -160,7 +161,7 @@ struct Aggregated {
 struct AggregatedGroup {
     #[serde(default)]
     metadata: AggregatedMeta,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     versions: Vec<AggregatedVersion>,
 }
 
@@ -173,7 +174,7 @@ struct AggregatedMeta {
 #[derive(Deserialize)]
 struct AggregatedVersion {
     version: String,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     resources: Vec<AggregatedResource>,
     /// `Stale` when the aggregated server did not respond.
     #[serde(default)]
@@ -190,13 +191,13 @@ struct AggregatedResource {
     scope: String,
     #[serde(default)]
     singular_resource: String,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     verbs: Vec<String>,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     short_names: Vec<String>,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     categories: Vec<String>,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     subresources: Vec<AggregatedSubresource>,
 }
 
@@ -248,20 +249,20 @@ fn add_aggregated(discovery: &mut Discovery, document: Aggregated) {
 
 #[derive(Deserialize)]
 struct LegacyVersions {
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     versions: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct LegacyGroups {
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     groups: Vec<LegacyGroup>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LegacyGroup {
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     versions: Vec<LegacyGroupVersion>,
     preferred_version: Option<LegacyGroupVersion>,
 }
@@ -285,7 +286,7 @@ struct LegacyGroupVersion {
 
 #[derive(Deserialize)]
 struct LegacyResources {
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     resources: Vec<LegacyResource>,
 }
 
@@ -299,11 +300,11 @@ struct LegacyResource {
     namespaced: bool,
     #[serde(default)]
     kind: String,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     verbs: Vec<String>,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     short_names: Vec<String>,
-    #[serde(default, deserialize_with = "codec::or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     categories: Vec<String>,
 }
 

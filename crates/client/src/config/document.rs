@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use apimachinery::meta::null_as_default;
 use apimachinery::yaml;
 use serde::Deserialize;
-
-use crate::codec::or_default;
 
 /// A text that debug output omits.
 #[derive(Clone, Default, Deserialize)]
@@ -27,11 +26,11 @@ pub(crate) struct Document {
     pub kind: Option<String>,
     #[serde(rename = "current-context")]
     pub current_context: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub contexts: Vec<NamedContext>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub clusters: Vec<NamedCluster>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub users: Vec<NamedUser>,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Cluster {
     pub proxy_url: Option<String>,
     pub tls_server_name: Option<String>,
     pub disable_compression: Option<bool>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub extensions: Vec<Extension>,
 }
 
@@ -99,9 +98,9 @@ pub(crate) struct User {
     pub impersonate: Option<String>,
     #[serde(rename = "as-uid")]
     pub impersonate_uid: Option<String>,
-    #[serde(rename = "as-groups", default, deserialize_with = "or_default")]
+    #[serde(rename = "as-groups", default, deserialize_with = "null_as_default")]
     pub impersonate_groups: Vec<String>,
-    #[serde(rename = "as-user-extra", default, deserialize_with = "or_default")]
+    #[serde(rename = "as-user-extra", default, deserialize_with = "null_as_default")]
     pub impersonate_extra: BTreeMap<String, Vec<String>>,
     pub auth_provider: Option<AuthProvider>,
     pub exec: Option<Exec>,
@@ -111,7 +110,7 @@ pub(crate) struct User {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct AuthProvider {
     pub name: String,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub config: BTreeMap<String, Secret>,
 }
 
@@ -121,9 +120,9 @@ pub(crate) struct AuthProvider {
 pub(crate) struct Exec {
     pub api_version: Option<String>,
     pub command: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub args: Vec<String>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub env: Vec<Variable>,
     pub install_hint: Option<String>,
     pub interactive_mode: Option<InteractiveMode>,
