@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
 
 use crate::fleet::Fleet;
+use crate::kubelet;
 
 const CLUSTERS: usize = 100;
 
@@ -35,14 +36,7 @@ impl Members {
     }
 
     async fn answer(self: Arc<Self>, mut stream: TcpStream) {
-        let mut read = Vec::new();
-        while !read.ends_with(b"\r\n\r\n") {
-            match stream.read_u8().await {
-                Ok(byte) => read.push(byte),
-                Err(_) => return,
-            }
-        }
-        let head = String::from_utf8(read).expect("text");
+        let Some(head) = kubelet::head_of(&mut stream).await else { return };
         let target = head.split(' ').nth(1).expect("a target");
         let path = target.split('?').next().unwrap_or_default();
         let (member, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();

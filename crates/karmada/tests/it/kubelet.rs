@@ -23,15 +23,17 @@ pub async fn member() -> SocketAddr {
     address
 }
 
-async fn answer(mut stream: TcpStream) {
+/// The head of a request; `None` if the client has disconnected.
+pub async fn head_of(stream: &mut TcpStream) -> Option<String> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
-        match stream.read_u8().await {
-            Ok(byte) => read.push(byte),
-            Err(_) => return,
-        }
+        read.push(stream.read_u8().await.ok()?);
     }
-    let head = String::from_utf8(read).expect("text");
+    Some(String::from_utf8(read).expect("text"))
+}
+
+async fn answer(mut stream: TcpStream) {
+    let Some(head) = head_of(&mut stream).await else { return };
     let target = head.split(' ').nth(1).expect("a target").to_owned();
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
     if path.ends_with("/exec") || path.ends_with("/attach") {
