@@ -44,6 +44,7 @@ const DUPLICATES: &[(&str, &str)] = &[
 const TESTS_ONLY: &[(&str, &str)] = &[
     ("k8s-openapi", "half a minute of compilation; the build script of apiserver reads its source"),
     ("kube-client", "half a minute of compilation; client::remote is the connector"),
+    ("schemars", "code of schemas, a fifth of karmada-api; its schemas are files"),
     ("jsonpath-rust", "a second JSONPath; apimachinery::jsonpath is kubectl's"),
 ];
 

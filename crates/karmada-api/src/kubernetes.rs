@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use apimachinery::meta::{Time, null_as_default};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 
 /// Quantities by resource name.
@@ -40,21 +41,6 @@ impl<'de> Deserialize<'de> for Quantity {
         Ok(match Written::deserialize(deserializer)? {
             Written::Text(text) => Self(text),
             Written::Number(number) => Self(number.to_string()),
-        })
-    }
-}
-
-impl JsonSchema for Quantity {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Quantity".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        const NUMBER: &str = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))";
-        json_schema!({
-            "anyOf": [{ "type": "integer" }, { "type": "string" }],
-            "pattern": format!(r"^(\+|-)?{NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{NUMBER}))?$"),
-            "x-kubernetes-int-or-string": true,
         })
     }
 }

@@ -27,6 +27,8 @@ pub mod work;
 
 mod api_type;
 mod definitions;
+#[cfg(test)]
+mod derived;
 mod shown;
 
 pub use api_type::ApiType;

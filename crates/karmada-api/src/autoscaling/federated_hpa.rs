@@ -1,11 +1,12 @@
 //! FederatedHPA.
 
 use apimachinery::meta::{ObjectMeta, Time, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::autoscaling::v1alpha1::CrossVersionObjectReference;
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 use crate::kubernetes::{Quantity, ResourceList, Taint};

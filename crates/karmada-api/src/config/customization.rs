@@ -1,9 +1,10 @@
 //! ResourceInterpreterCustomization.
 
 use apimachinery::meta::{ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 
 crate::api_type!(

@@ -1,9 +1,10 @@
 //! ServiceExport of the multi-cluster services API.
 
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 

@@ -2,10 +2,11 @@
 //! them.
 
 use apimachinery::meta::ObjectMeta;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 
 crate::api_type!(MultiClusterIngress, "networking.karmada.io", "v1alpha1", "multiclusteringresses", true);

@@ -1,8 +1,9 @@
 //! Failover settings of a policy.
 
 use apimachinery::meta::null_as_default;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::crd::JsonSchema;
 
 /// The behavior when a cluster or an application fails.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

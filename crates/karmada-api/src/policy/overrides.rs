@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use apimachinery::meta::{ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::policy::v1alpha1::ClusterAffinity;
 use crate::policy::v1alpha1::ResourceSelector;

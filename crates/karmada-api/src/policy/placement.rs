@@ -1,9 +1,10 @@
 //! Placement: cluster selection, spread constraints, division of replicas.
 
 use apimachinery::meta::{LabelSelector, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 use crate::kubernetes::{NodeSelectorRequirement, Toleration};

@@ -1,9 +1,10 @@
 //! PropagationPolicy and ClusterPropagationPolicy.
 
 use apimachinery::meta::{LabelSelector, ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 use crate::policy::v1alpha1::FailoverBehavior;

@@ -1,9 +1,10 @@
 //! ClusterTaintPolicy.
 
 use apimachinery::meta::{ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::policy::v1alpha1::ClusterAffinity;
 

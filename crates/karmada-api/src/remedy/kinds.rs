@@ -1,9 +1,10 @@
 //! Remedy.
 
 use apimachinery::meta::{ObjectMeta, null_as_default};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 
 crate::api_type!(Remedy, "remedy.karmada.io", "v1alpha1", "remedies", false);

@@ -47,11 +47,7 @@ pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
 }
 
 /// A resource without objects: requests under its names are forwarded.
-fn connected<T: ApiType + schemars::JsonSchema>(
-    singular: &str,
-    verbs: &[&str],
-    object_meta: Option<&TypeOf>,
-) -> Resource {
+fn connected<T: ApiType>(singular: &str, verbs: &[&str], object_meta: Option<&TypeOf>) -> Resource {
     let info = ResourceInfo {
         resource: T::api_resource(),
         singular: singular.to_owned(),

@@ -5,11 +5,12 @@ use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
 use apimachinery::names::{is_dns1123_label, is_dns1123_subdomain};
 use apimachinery::resource::{RequestContext, Strategy};
 use apimachinery::url;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::cluster::v1alpha1::LocalSecretReference;
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 use crate::policy::v1alpha1::ClusterAffinity;

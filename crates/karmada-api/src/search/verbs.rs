@@ -1,9 +1,10 @@
 //! The kinds of `search` and `proxying`, which are paths and not objects.
 
 use apimachinery::meta::ObjectMeta;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 
 macro_rules! verb {

@@ -2,9 +2,10 @@
 
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
 use apimachinery::{Object, raw_json};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::crd::JsonSchema;
+#[cfg(test)]
 use crate::crd::schema;
 use crate::is_default;
 use crate::raw::RawJson;

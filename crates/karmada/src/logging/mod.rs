@@ -63,6 +63,7 @@ const OWN: &[&str] = &[
     "readings",
     "scheduler",
     "scheduling",
+    "schema_attributes",
     "simulator",
     "storage",
     "trace",
