@@ -63,8 +63,9 @@ impl LeaderElection {
             let renewed = loop {
                 let begun = Instant::now();
                 match self.attempt(client, world, &mut seen).await {
-                    Ok(true) => break begun,
-                    Ok(false) => {}
+                    // When the answer is late, another process may already hold the Lease.
+                    Ok(true) if begun.elapsed() < self.deadline() => break begun,
+                    Ok(_) => {}
                     Err(error) if failures.failed(&(), &error.cause()) => {
                         tracing::warn!(lease = %self.key(), err = %error, "Lease cannot be acquired; retrying");
                     }
@@ -185,13 +186,16 @@ impl Leading {
         Box::pin(async move {
             let (failures, deadline) = (Failures::lasting(Duration::ZERO), self.election.deadline());
             let mut cause = STOOD_STILL.to_owned();
+            let mut begun = self.renewed;
             loop {
-                if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
+                // From the start of the last attempt: one that was answered late is followed at once.
+                let next = tokio::time::sleep_until(begun + self.election.retry_period);
+                if stop.run_until_cancelled(next).await.is_none() {
                     self.fence.close();
                     self.release().await;
                     return true;
                 }
-                let begun = Instant::now();
+                begun = Instant::now();
                 let left = deadline.saturating_sub(self.renewed.elapsed());
                 // After a pause of the process, another one may have the Lease: nothing is sent.
                 if left.is_zero() {

@@ -9,10 +9,11 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::auth::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
-use client::{Client, DeleteOptions, Error, Patch, PatchOptions};
+use client::{Client, DeleteOptions, Error, Fence, Patch, PatchOptions};
 use controller_runtime::LeaderElection;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
@@ -176,15 +177,15 @@ async fn a_leader_that_stood_still_writes_nothing() {
 
 type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 
-/// A server whose responses to updates of a Lease arrive after `delay`.
-fn slow(service: ApiService, delay: Duration) -> ApiService {
+/// A server whose responses to requests with `method` arrive after `delay`.
+fn slow(service: ApiService, method: http::Method, delay: Duration) -> ApiService {
     ApiService::new(tower::service_fn(move |request: Request| {
-        let is_update = request.method() == http::Method::PUT;
+        let is_late = request.method() == method;
         // The request is sent when this is awaited.
         let answer: Answer = Box::pin(service.clone().oneshot(request));
         let late: Answer = Box::pin(async move {
             let answer = answer.await;
-            if is_update {
+            if is_late {
                 tokio::time::sleep(delay).await;
             }
             answer
@@ -193,24 +194,30 @@ fn slow(service: ApiService, delay: Duration) -> ApiService {
     }))
 }
 
-/// The Lease is valid from the time before its renewal was sent: the process stood still between the write and its response.
-#[tokio::test(start_paused = true)]
-async fn a_renewal_whose_response_is_late_is_worth_nothing() {
+/// The leader of an election without other candidates. The responses to its requests of a method are late.
+async fn only_candidate(method: http::Method, delay: Duration) -> (Fence, JoinHandle<bool>, CancellationToken) {
     let world = World::simulated("2026-11-21T10:00:00Z".parse().expect("a time"), 7);
     let server = server(&world).await;
     let client = Client::in_process(server.service(), Identity::system("test"));
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &namespace).await.expect("a namespace");
-    let late = Client::in_process(slow(server.service(), Duration::from_secs(1)), Identity::system("test"));
+    let late = Client::in_process(slow(server.service(), method, delay), Identity::system("test"));
     let election = LeaderElection { identity: "a".into(), ..LeaderElection::new("default", "one", &world) };
     let stop = CancellationToken::new();
     let a = election.acquire(&late, &world, &stop).await.expect("no other candidate");
     let fence = a.fence();
-    let a = tokio::spawn({
+    let kept = tokio::spawn({
         let stop = stop.clone();
         async move { a.keep(&stop).await }
     });
+    (fence, kept, stop)
+}
+
+/// The Lease is valid from the time before its renewal was sent: the process stood still between the write and its response.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_whose_response_is_late_is_worth_nothing() {
+    let (fence, a, _stop) = only_candidate(http::Method::PUT, Duration::from_secs(1)).await;
     // During the response to the first renewal, two seconds after the start.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert!(fence.is_open() && !a.is_finished());
@@ -218,4 +225,16 @@ async fn a_renewal_whose_response_is_late_is_worth_nothing() {
     assert!(!fence.is_open());
     assert!(!a.await.expect("no panic"), "the Lease may be another's");
     assert!(!fence.is_open());
+}
+
+/// Many processes start at once, so the response to the write that acquires the Lease takes most of the deadline, or more.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_was_acquired_slowly_is_kept() {
+    for delay in [8_500, 9_900, 11_000] {
+        let (fence, a, stop) = only_candidate(http::Method::POST, Duration::from_millis(delay)).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(fence.is_open() && !a.is_finished(), "{delay} ms: the Lease is renewed");
+        stop.cancel();
+        assert!(a.await.expect("no panic"), "{delay} ms: it was stopped");
+    }
 }
