@@ -101,6 +101,8 @@ struct Inner {
     caller: Caller,
     /// Ends the pause between two attempts.
     again: Notify,
+    /// Ends a watch, so that a list follows.
+    outdated: Notify,
     stop: CancellationToken,
 }
 
@@ -157,6 +159,7 @@ impl Informer {
             latest_first: AtomicBool::new(false),
             trouble: Mutex::default(),
             again: Notify::new(),
+            outdated: Notify::new(),
             stop: stop.clone(),
         }));
         let running = Running(informer.clone());
@@ -181,6 +184,11 @@ impl Informer {
         *self.0.progress.lock()
     }
 
+    /// The revision of the server up to which the cache has every change.
+    pub fn revision(&self) -> u64 {
+        self.progress().revision
+    }
+
     /// Waits for the first complete list; returns false when the informer was stopped before.
     pub async fn synced(&self) -> bool {
         tokio::select! {
@@ -200,6 +208,11 @@ impl Informer {
         if self.0.trouble.lock().is_some() {
             self.0.again.notify_one();
         }
+    }
+
+    /// Lists again, because the server has another history than the cache although its revision is not older.
+    pub(crate) fn list_again(&self) {
+        self.0.outdated.notify_one();
     }
 
     /// Delivers the existing objects and every change to `handler`, on the informer's own task: a handler only enqueues
@@ -312,7 +325,18 @@ impl Informer {
         *established = true;
         self.0.caller.succeeded();
         let silence = SILENCE.mul_f64(1.0 + self.0.world.random_fraction());
-        while let Some(event) = self.within(silence, events.next()).await {
+        let mut outdated = std::pin::pin!(self.0.outdated.notified());
+        loop {
+            let event = tokio::select! {
+                biased;
+                event = self.within(silence, events.next()) => event,
+                () = &mut outdated => {
+                    self.0.progress.lock().history += 1;
+                    *revision = None;
+                    None
+                }
+            };
+            let Some(event) = event else { return Ok(()) };
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                     *revision = Some(revision_of(&object)?);
@@ -332,7 +356,6 @@ impl Informer {
             }
             self.reached(*revision);
         }
-        Ok(())
     }
 
     /// The next event; `None` after a silence of a server over a socket.

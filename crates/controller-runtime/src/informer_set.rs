@@ -104,14 +104,24 @@ impl InformerSet {
 
     /// Has every informer in trouble try its server at once.
     pub fn try_again(&self) {
+        self.each(Informer::try_again);
+    }
+
+    /// Has every informer list its resource again: the server has another history than the caches, as after a restore
+    /// from a backup whose revision has passed that of the caches since.
+    pub fn list_again(&self) {
+        self.each(Informer::list_again);
+    }
+
+    /// In an order that does not change from run to run.
+    fn each(&self, act: fn(&Informer)) {
         let informers = self.0.informers.lock();
-        // In an order that does not change from run to run.
         let mut all: Vec<_> = informers
             .iter()
             .flat_map(|(resource, started)| started.iter().map(move |(of, informer)| ((resource, of), informer)))
             .collect();
         all.sort_by_key(|(of, _)| *of);
-        all.into_iter().for_each(|(_, informer)| informer.try_again());
+        all.into_iter().for_each(|(_, informer)| act(informer));
     }
 
     /// Stops and removes the informers of a resource.

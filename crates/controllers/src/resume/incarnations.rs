@@ -11,7 +11,7 @@ use client::{Client, ListOptions};
 use controller_runtime::{Backoff, Event, Failures, Selection};
 use karmada_api::constants::namespaces;
 use karmada_api::identity::ClusterName;
-use propagation::resume::{Break, Incarnations, incarnation_id};
+use propagation::resume::{Break, Incarnations, Mark, incarnation_id};
 use serde::Deserialize;
 use serde_json::json;
 use world::World;
@@ -134,7 +134,10 @@ pub async fn record_opening(client: &Client, world: &World, revision: u64, break
 /// another one, or the list changed.
 pub(crate) async fn run(context: Context) {
     let doubting = context.clone();
-    context.works.on_reconnect(move || doubting.resume.doubt());
+    context.works.on_reconnect(move || {
+        doubting.resume.cached(doubting.works.revision());
+        doubting.resume.doubt();
+    });
     let (failures, mut backoff) = (Failures::lasting(Duration::ZERO), Backoff::new(PAUSES.0, PAUSES.1));
     let mut patience = Backoff::new(SUPERSEDED.0, SUPERSEDED.1);
     let mut was_superseded = false;
@@ -292,6 +295,7 @@ async fn settle(context: &Context) -> Result<(), Failure> {
             }
             other => other?,
         };
+        refresh_caches(context, plane, own.as_ref(), &found.list);
         let goes_on = own.as_ref().is_some_and(|own| found.list.knows(own)) && highest <= found.revision;
         let is_opened = found.list.newest().is_some_and(|newest| newest.opened);
         let gate = match (&context.agent_of, goes_on && !is_opened) {
@@ -307,6 +311,19 @@ async fn settle(context: &Context) -> Result<(), Failure> {
             resume.gate.set(gate);
             return Ok(());
         }
+    }
+}
+
+/// Lists everything again if the store has lost changes that the caches had when the connection to it ended. A store
+/// whose revision is not raised by the restore may have passed theirs since: then their watches resume as if it were the
+/// former one.
+fn refresh_caches(context: &Context, plane: &str, own: Option<&String>, list: &Incarnations) {
+    let cached = context.resume.cached.swap(0, Ordering::Relaxed);
+    let Some(own) = own.filter(|_| cached > 0) else { return };
+    let mark = Mark { plane: Mark::plane_of(plane), incarnation: own.clone(), revision: cached };
+    if list.lost(&mark).is_some() {
+        tracing::warn!(revision = cached, "Store lacks changes that this process has read; it is read again");
+        context.control.list_again();
     }
 }
 

@@ -90,6 +90,8 @@ pub(crate) struct Resume {
     reading: tokio::sync::Mutex<()>,
     /// The newest observed revision of a Work.
     highest: AtomicU64,
+    /// The revision of the caches when the connection to the store ended; zero if the list was read since.
+    cached: AtomicU64,
     holds: hold::Holds,
     /// Incarnations that are still missing from the list after it was read again.
     unknown: parking_lot::Mutex<BTreeSet<String>>,
@@ -108,6 +110,12 @@ impl Resume {
     /// Records an observed revision of a Work.
     pub(crate) fn saw(&self, revision: u64) {
         self.highest.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// Records the revision of the caches when the connection to the store ended: the first time since the list was
+    /// read, because a later one may be of another history.
+    fn cached(&self, revision: u64) {
+        let _ = self.cached.compare_exchange(0, revision, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Whether the list must be read again before the mark is compared with it: a process that has lost its leadership

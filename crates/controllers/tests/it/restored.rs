@@ -240,7 +240,16 @@ async fn a_pending_deletion_spares_a_newer_object() {
 /// Controllers of another process than the store's keep running during the restore.
 #[tokio::test(start_paused = true)]
 async fn a_restore_beneath_running_controllers() {
-    for raised in [false, true] {
+    let fill = async |plane: &Plane| {
+        let filler = ObjectKey::namespaced("kube-system", "filler");
+        let map = json!({"metadata": {"name": "filler", "namespace": "kube-system"}});
+        plane.client.create(&config_maps(), &map).await.expect("created");
+        for n in 0..200 {
+            plane.merge(&config_maps(), &filler, json!({"data": {"n": n.to_string()}}), PatchOptions::default()).await;
+        }
+    };
+    // `passed`: the restored store reaches the revision of the caches before they reconnect.
+    for (raised, passed) in [(false, false), (true, false), (false, true)] {
         let mut plane = Plane::start().await;
         propagate(&plane).await;
         for name in ["thing", "gone"] {
@@ -250,15 +259,18 @@ async fn a_restore_beneath_running_controllers() {
         change(&plane, "thing", "2").await;
         delete(&plane, "gone").await;
         everywhere(&plane, "gone", None).await;
-        // Without a raised revision, a cache that reconnects after the restored store has reached its revision again
-        // cannot tell.
-        let filler = ObjectKey::namespaced("kube-system", "filler");
-        let map = json!({"metadata": {"name": "filler", "namespace": "kube-system"}});
-        plane.client.create(&config_maps(), &map).await.expect("created");
-        for n in 0..200 {
-            plane.merge(&config_maps(), &filler, json!({"data": {"n": n.to_string()}}), PatchOptions::default()).await;
+        if passed {
+            plane.network.set_answers(Some(Arc::new(|sent: &Sent| {
+                (sent.server == CONTROL).then_some(StatusCode::SERVICE_UNAVAILABLE)
+            })));
+        } else {
+            fill(&plane).await;
         }
         plane.restore_beneath(&backup, raised).await;
+        if passed {
+            fill(&plane).await;
+            plane.network.set_answers(None);
+        }
         wait().await;
         wait().await;
         assert_eq!(value(&plane, "m1", "thing").await.as_deref(), Some("2"), "raised: {raised}");
