@@ -329,7 +329,7 @@ async fn elected(
         tracing::info!(
             address = socket.url,
             lease = election.name,
-            "API server is ready; another process has the Lease"
+            "API server is ready; the controllers wait for the Lease"
         );
         print(&format!(
             "The API server is ready on {}\n  its controllers wait for the Lease {}/{}\n  export KUBECONFIG={}\n",
