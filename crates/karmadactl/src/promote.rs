@@ -289,10 +289,28 @@ impl Promotion<'_> {
         }
     }
 
-    /// Creates the dependencies, the template and the policy; records them in `created`.
+    /// Creates the dependencies, the policy and the template; records them in `created`. The policy is first: an existing
+    /// policy that selects the template too would claim a template without its own, and place it in other clusters.
     async fn create(&self, plan: &Plan, created: &mut Vec<(ApiResource, ObjectKey)>) -> Result<(), Error> {
         if self.args.dependencies {
             self.dependencies(plan, created).await?;
+        }
+        let mut policy_created = None;
+        if let Some((resource, key, policy)) = &plan.policy {
+            match self.write(resource, key, policy).await {
+                Ok(_) => created.push((resource.clone(), key.clone())),
+                Err(error) if error.is_already_exists() => {
+                    let (kind, place) = (&resource.kind, place(key));
+                    return Err(Error::message(format!(
+                        "the {kind}({place}) already exist, please edit it to propagate resource"
+                    )));
+                }
+                Err(error) => {
+                    return Err(self.refused(format!("create policy {}", place(key)), key.namespace(), error));
+                }
+            }
+            let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
+            policy_created = Some(format!("{} {shown} is created successfully", resource.kind));
         }
         let written = self.write(&plan.resource, &plan.key, &plan.template).await;
         let attempt = || format!("create resource {}", place(&plan.key));
@@ -304,19 +322,7 @@ impl Promotion<'_> {
             None => self.args.namespace.clone().unwrap_or_else(|| self.context.namespace()),
         };
         self.done(&format!("ResourceTemplate ({namespace}/{}) is created successfully", plan.key.name()));
-        let Some((resource, key, policy)) = &plan.policy else { return Ok(()) };
-        match self.write(resource, key, policy).await {
-            Ok(_) => {}
-            Err(error) if error.is_already_exists() => {
-                let (kind, place) = (&resource.kind, place(key));
-                return Err(Error::message(format!(
-                    "the {kind}({place}) already exist, please edit it to propagate resource"
-                )));
-            }
-            Err(error) => return Err(Error::client(format!("create policy {}", place(key)))(error)),
-        }
-        let shown = if key.namespace().is_some() { format!("({})", place(key)) } else { key.name().to_owned() };
-        self.done(&format!("{} {shown} is created successfully", resource.kind));
+        policy_created.iter().for_each(|line| self.done(line));
         Ok(())
     }
 

@@ -83,6 +83,28 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     assert_eq!(uids(member, "withcm"), before);
 }
 
+/// A policy for all Deployments would place the template in another cluster.
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn no_other_policy_claims_what_is_promoted() {
+    let fleet = Fleet::start();
+    let (plane, member) = (&fleet.plane, &fleet.members[0]);
+    let broad = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "broad", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+            "placement": {"clusterAffinity": {"clusterNames": [NAMES[1]]}}}});
+    fleet.apply(&broad);
+    plane.ok(&["create", "deployment", "other", "--image=nginx"]);
+    ready(plane, "other", "1/1");
+    let before = deploy(member, "legacy");
+    plane.karmadactl_ok(&["promote", "deployment", "legacy", "-n", "default", "-C", NAMES[0]]);
+    ready(plane, "legacy", "1/1");
+    managed(member, "deployment", "legacy", "true");
+    assert_eq!(uids(member, "legacy"), before);
+    let clusters = plane.ok(&["get", "rb", "legacy-deployment", "-o", "jsonpath={.spec.clusters[*].name}"]);
+    assert_eq!(clusters, NAMES[0]);
+}
+
 /// Without the tunnel the control plane does not reach a cluster in pull mode; the command reads it with its own
 /// kubeconfig.
 #[test]

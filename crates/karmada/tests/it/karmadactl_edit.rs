@@ -408,7 +408,6 @@ async fn clusters_are_tainted_and_objects_promoted() {
     desk.check(
         "promote configmap kube-root-ca.crt -n default -C member1 --policy-name=legacy-6d7f8d5f5b",
         expect![[r#"
-            O|ResourceTemplate (default/kube-root-ca.crt) is created successfully
             E|error: the PropagationPolicy(default/legacy-6d7f8d5f5b) already exist, please edit it to propagate resource
             rc=1
         "#]],
