@@ -21,7 +21,8 @@ pub struct Evidence {
 }
 
 /// By cluster. Filters are from a calculation over the current clusters, as are the states of the rows; scores are
-/// those that the scheduler recorded with the last decision, if any. Upstream's scheduler records none.
+/// those that the scheduler recorded with the last decision, if any: those of the first clusters where there are many.
+/// Upstream's scheduler records none.
 pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, Evidence> {
     let mut found: BTreeMap<String, Evidence> = BTreeMap::new();
     for verdict in report.iter().flat_map(|report| &report.clusters) {
@@ -32,6 +33,10 @@ pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, 
     let Some(record) = record_of(binding).filter(|it| it.generation == binding.metadata.generation) else {
         return found;
     };
+    if record.cut {
+        // A current score beside recorded ones would look like a difference between the clusters.
+        found.values_mut().for_each(|evidence| evidence.score = None);
+    }
     for placed in record.chosen.iter().chain(&record.passed) {
         let evidence = found.entry(placed.name.clone()).or_default();
         if evidence.filter.is_empty() {
@@ -127,7 +132,47 @@ pub fn affinity(binding: &Binding, placement: &Placement) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use karmada_api::scope::Scope;
+    use scheduling::Decision;
+    use scheduling::{Numbers, Verdict};
+
     use super::*;
+
+    #[test]
+    fn scores_of_different_times_are_not_mixed() {
+        let verdict = |cluster: &str| Verdict {
+            cluster: cluster.into(),
+            chosen: true,
+            replicas: 1,
+            selected: true,
+            rejected_by: None,
+            numbers: Some(Numbers { score: 100, allocatable: 1, available: 1, overflow_order: 0 }),
+        };
+        let report = Report {
+            namespace: String::new(),
+            name: "b".into(),
+            resource: Default::default(),
+            needed: None,
+            decision: Decision { clusters: Ok(Vec::new()), affinity_term: None, failures: Vec::new() },
+            clusters: vec![verdict("m1"), verdict("m2")],
+            shortage: None,
+        };
+        for (record, expected) in [
+            (None, [Some(100), Some(100)]),
+            (Some(r#"{"generation": 2, "clusters": 2, "chosen": [{"name": "m1"}]}"#), [Some(100), Some(100)]),
+            (
+                Some(r#"{"generation": 3, "clusters": 2, "chosen": [{"name": "m1"}, {"name": "m2", "score": 7}]}"#),
+                [Some(0), Some(7)],
+            ),
+            (Some(r#"{"generation": 3, "clusters": 2, "chosen": [{"name": "m1"}], "cut": true}"#), [Some(0), None]),
+        ] {
+            let annotations = record.map(|record| json!({"karmada-rs.io/last-decision": record}));
+            let binding = json!({"metadata": {"name": "b", "generation": 3, "annotations": annotations}, "spec": {"resource": {}}});
+            let binding = Binding::from_value(Scope::Namespaced, &binding).expect("a binding");
+            let found = evidence(&binding, Some(&report));
+            assert_eq!(["m1", "m2"].map(|name| found[name].score), expected, "{record:?}");
+        }
+    }
 
     #[test]
     fn weights_of_other_clusters_divide_nothing() {
