@@ -62,6 +62,14 @@ fn reviewed<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Re
     Some((review, webhook))
 }
 
+/// Upstream's webhook for bindings mutates new ones only.
+fn keep_binding(request: &AdmissionRequest<'_>, binding: &mut Value) {
+    let named = &request.info.resource;
+    if let Some(old) = request.old.filter(|_| named.group == BINDINGS.0 && request.subresource.is_empty()) {
+        admission::keep_binding(&named.kind, old, binding);
+    }
+}
+
 impl Admission for KarmadaAdmission {
     fn name(&self) -> Option<&'static str> {
         Some("KarmadaAdmission")
@@ -89,7 +97,10 @@ impl Admission for KarmadaAdmission {
         // rules.
         let mut changed = std::mem::take(object);
         let outcome = match reviewed(true, request) {
-            None => Ok(()),
+            None => {
+                keep_binding(request, &mut changed);
+                Ok(())
+            }
             Some((review, webhook)) => {
                 let outcome = self.0.mutate(review, &mut changed);
                 // An empty field that the rules removed may have a default.

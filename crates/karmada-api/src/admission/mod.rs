@@ -24,7 +24,7 @@ use apimachinery::field::ErrorList;
 use apimachinery::status::{Status, StatusReason};
 use serde_json::Value;
 
-pub use mutating::mutate;
+pub use mutating::{keep_binding, mutate};
 pub(crate) use policies::fields as field_selector;
 pub use typed::{decodes, encoded};
 pub use warnings::{Place, Row, WARNINGS, Written, changes_intent, warnings};

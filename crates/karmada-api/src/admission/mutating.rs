@@ -19,7 +19,6 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
     if request.operation == Operation::Delete || !object.is_object() {
         return Ok(());
     }
-    let creating = request.operation == Operation::Create;
     match (request.group, request.kind) {
         ("policy.karmada.io", "PropagationPolicy") => {
             own_namespace(request.namespace, object);
@@ -33,9 +32,9 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
         ("policy.karmada.io", "OverridePolicy") => {
             own_namespace(request.namespace, object);
         }
-        ("work.karmada.io", "ResourceBinding") => binding(labels::BINDING_ID, creating, request, object),
+        ("work.karmada.io", "ResourceBinding") => binding(labels::BINDING_ID, request, object),
         ("work.karmada.io", "ClusterResourceBinding") => {
-            binding(labels::CLUSTER_BINDING_ID, creating, request, object);
+            binding(labels::CLUSTER_BINDING_ID, request, object);
         }
         ("work.karmada.io", "Work") => {
             identify(labels::WORK_ID, true, request, object);
@@ -137,16 +136,53 @@ fn finalize(finalizer: &str, object: &mut Value) {
 /// A new binding with an id was read from a server before: it is restored or copied, and its template has another UID or
 /// does not exist yet. As an owner the template would be absent, so that the garbage collector would delete the binding,
 /// with its Works and their objects in members. The detector sets the owner again.
-fn binding(label: &str, creating: bool, request: &Request<'_>, object: &mut Value) {
-    if creating && id(label, object).is_some() {
-        let fields = ["apiVersion", "kind", "name"];
-        let template = fields.map(|field| object["spec"]["resource"][field].clone());
-        let is_template = |owner: &Value| fields.iter().zip(&template).all(|(field, known)| owner[*field] == *known);
-        if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
-            owners.retain(|owner| !is_template(owner));
+fn binding(label: &str, request: &Request<'_>, object: &mut Value) {
+    if let Some(old) = request.old {
+        return keep_binding(request.kind, old, object);
+    }
+    if id(label, object).is_some() {
+        let template = template(object);
+        if let Some(owners) = object.pointer_mut(OWNERS).and_then(Value::as_array_mut) {
+            owners.retain(|owner| parts(owner) != template);
         }
     }
-    identify(label, creating, request, object);
+    identify(label, request.operation == Operation::Create, request, object);
+}
+
+const OWNERS: &str = "/metadata/ownerReferences";
+
+fn parts(reference: &Value) -> [Value; 3] {
+    ["apiVersion", "kind", "name"].map(|field| reference[field].clone())
+}
+
+fn template(binding: &Value) -> [Value; 3] {
+    parts(&binding["spec"]["resource"])
+}
+
+/// Restores what an update of a binding must not change: its permanent id, by which its Works are found, and the UID of
+/// the template that owns it. No detector replaces the UID, but a restored manifest has a former one, with which the
+/// garbage collector would delete the binding, its Works and their objects in members. Other kinds are unchanged.
+pub fn keep_binding(kind: &str, old: &Value, object: &mut Value) {
+    let label = match kind {
+        "ResourceBinding" => labels::BINDING_ID,
+        "ClusterResourceBinding" => labels::CLUSTER_BINDING_ID,
+        _ => return,
+    };
+    if let Some(known) = id(label, old).filter(|_| object.is_object() && id(label, object).is_none()) {
+        metadata_map(object, "labels").insert(label.to_owned(), json!(known));
+    }
+    if old.pointer(OWNERS) == object.pointer(OWNERS) {
+        return;
+    }
+    let template = template(object);
+    let stored = old.pointer(OWNERS).and_then(Value::as_array).into_iter().flatten();
+    let Some(stored) = stored.into_iter().find(|owner| parts(owner) == template) else { return };
+    let owners = object.pointer_mut(OWNERS).and_then(Value::as_array_mut).into_iter().flatten();
+    let Some(owner) = owners.into_iter().find(|owner| parts(owner) == template) else { return };
+    if owner["uid"] != stored["uid"] {
+        owner["uid"] = stored["uid"].clone();
+        object["spec"]["resource"]["uid"] = stored["uid"].clone();
+    }
 }
 
 fn id<'a>(label: &str, object: &'a Value) -> Option<&'a str> {
@@ -295,6 +331,33 @@ mod tests {
         };
         assert_eq!(create(json!({"resourcebinding.karmada.io/permanent-id": "known"})), Some(1));
         assert_eq!(create(json!({})), Some(2), "created by the detector");
+    }
+
+    #[test]
+    fn an_update_keeps_the_uid_of_the_template() {
+        let binding = |owners: &[(&str, &str)], uid: &str| {
+            let owner = |(name, uid): &(&str, &str)| json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid});
+            let owners: Vec<Value> = owners.iter().map(owner).collect();
+            json!({"metadata": {"ownerReferences": owners},
+                "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uid}}})
+        };
+        for (stored, written, kept, uid) in [
+            (&[("web", "now")][..], &[("web", "former"), ("other", "a")][..], &["now", "a"][..], "now"),
+            (&[("web", "now")], &[], &[], "written"),
+            (&[], &[("web", "now")], &["now"], "written"),
+            (&[("other", "a")], &[("other", "b"), ("web", "now")], &["b", "now"], "written"),
+        ] {
+            let (old, mut object) = (binding(stored, "now"), binding(written, "written"));
+            let update = request(Operation::Update, "work.karmada.io", "ResourceBinding");
+            mutate(&Request { old: Some(&old), ..update }, &mut object).unwrap();
+            let owners = object["metadata"]["ownerReferences"].as_array().unwrap();
+            let uids: Vec<_> = owners.iter().filter_map(|owner| owner["uid"].as_str()).collect();
+            assert_eq!(
+                (&uids[..], object["spec"]["resource"]["uid"].as_str()),
+                (kept, Some(uid)),
+                "{stored:?} {written:?}"
+            );
+        }
     }
 
     #[test]

@@ -245,12 +245,8 @@ fn a_leaving_cluster_keeps_preserved_objects_only() {
     });
 }
 
-/// As tools restore that read objects and create them again: bindings and Works before their template, which has
-/// another UID then.
-#[test]
-#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
-fn a_binding_that_is_restored_before_its_template_deletes_nothing() {
-    let mut fleet = Fleet::start();
+/// A Deployment and a policy that propagates it to the first cluster.
+fn web() -> [Value; 2] {
     let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}},
             "spec": {"containers": [{"name": "web", "image": "nginx"}]}}}});
@@ -258,6 +254,16 @@ fn a_binding_that_is_restored_before_its_template_deletes_nothing() {
         "metadata": {"name": "web", "namespace": "default"}, "spec": {
             "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
             "placement": {"clusterAffinity": {"clusterNames": [NAMES[0]]}}}});
+    [template, policy]
+}
+
+/// As tools restore that read objects and create them again: bindings and Works before their template, which has
+/// another UID then.
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_binding_that_is_restored_before_its_template_deletes_nothing() {
+    let mut fleet = Fleet::start();
+    let [template, policy] = web();
     fleet.apply(&template);
     fleet.apply(&policy);
     ready(&fleet.plane, "web", "1/1");
@@ -303,5 +309,47 @@ fn a_binding_that_is_restored_before_its_template_deletes_nothing() {
         if owner() == template { Ok(()) } else { Err(owner()) }
     });
     ready(&fleet.plane, "web", "1/1");
+    assert_eq!(uids(&fleet.members[0], "web"), before);
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_replaced_binding_keeps_its_recreated_template() {
+    let fleet = Fleet::start();
+    let [template, policy] = web();
+    fleet.apply(&template);
+    fleet.apply(&policy);
+    ready(&fleet.plane, "web", "1/1");
+    let before = uids(&fleet.members[0], "web");
+    let mut saved: Value =
+        serde_json::from_str(&fleet.plane.ok(&["get", "rb", "web-deployment", "-o", "json"])).expect("JSON");
+    saved["metadata"]["resourceVersion"] = Value::Null;
+    let id = "resourcebinding.karmada.io/permanent-id";
+    let kept = saved["metadata"]["labels"].as_object_mut().and_then(|labels| labels.remove(id)).unwrap_or_default();
+
+    fleet.plane.ok(&["delete", "deployment", "web", "--cascade=orphan"]);
+    fleet.apply(&template);
+    let of_binding =
+        |path: &str| fleet.plane.ok(&["get", "rb", "web-deployment", "-o", &format!("jsonpath={{{path}}}")]);
+    let is_adopted = || {
+        let uid = fleet.plane.ok(&["get", "deployment", "web", "-o", "jsonpath={.metadata.uid}"]);
+        let found = (of_binding(".metadata.ownerReferences[*].uid"), of_binding(".spec.resource.uid"));
+        if found == (uid.clone(), uid) { Ok(()) } else { Err(format!("{found:?}")) }
+    };
+    eventually("the binding has the new template", is_adopted);
+
+    // The last one is collected after the binding was checked.
+    let orphan = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "orphan", "namespace": "default",
+        "ownerReferences": saved["metadata"]["ownerReferences"]}});
+    for (verb, object) in [("replace", &saved), ("create", &orphan)] {
+        let file = fleet.path("saved.json");
+        std::fs::write(&file, object.to_string()).expect("a file");
+        fleet.plane.ok(&[verb, "-f", &file.to_string_lossy()]);
+    }
+    fleet.plane.ok(&["wait", "--for=delete", "configmap/orphan", "--timeout=60s"]);
+    eventually("the binding has the new template again", is_adopted);
+    assert_eq!(of_binding(".metadata.uid"), saved["metadata"]["uid"].as_str().unwrap_or_default());
+    let found = of_binding(&format!(".metadata.labels.{}", id.replace('.', "\\.")));
+    assert_eq!(found, kept.as_str().unwrap_or_default());
     assert_eq!(uids(&fleet.members[0], "web"), before);
 }
