@@ -51,7 +51,7 @@ impl ServiceAddresses {
         let Some(object) = &mut request.object else { return Ok(()) };
         let now = request.now.timestamp().as_second();
         let dry_run = request.dry_run || unknown.is_some();
-        let assigned = self.book.lock().assign(request.key, object, now, dry_run);
+        let assigned = self.book.lock().assign(request.key, request.old, object, now, dry_run);
         match unknown {
             Some(unknown) if !new_allocations(request.old, object).is_empty() => assigned.and(Err(refusal(&unknown))),
             _ => assigned,

@@ -25,6 +25,21 @@ impl Call<'_> {
         op: Op,
         old: Option<&Object>,
     ) -> Result<TxnOutcome, Status> {
+        let removed = self.kind.removed.filter(|_| matches!(op, Op::Delete { .. }));
+        let outcome = self.commit_joint(key, guards, op, old).await?;
+        if let Some(removed) = removed.filter(|_| matches!(outcome, TxnOutcome::Committed { .. })) {
+            removed(self, key).await;
+        }
+        Ok(outcome)
+    }
+
+    async fn commit_joint(
+        &self,
+        key: &ObjectKey,
+        guards: Vec<Guard>,
+        op: Op,
+        old: Option<&Object>,
+    ) -> Result<TxnOutcome, Status> {
         if self.server.admission.joining(&self.resource.info).next().is_none() {
             return self.transact(guards, vec![op]).await;
         }

@@ -22,6 +22,9 @@ pub(crate) type AnswerPart = for<'a> fn(&'a Call<'_>, Body) -> BoxFuture<'a, Res
 pub(crate) type AnswerInstead =
     for<'a> fn(&'a Shared, &'a RequestInfo, &'a Identity, &'a Parts, Body) -> BoxFuture<'a, Result<Response, Status>>;
 
+/// What else the removal of an object causes.
+pub(crate) type Removed = for<'a> fn(&'a Call<'_>, &'a ObjectKey) -> BoxFuture<'a, ()>;
+
 /// The server's part of a new object.
 pub(crate) struct Creation<'a> {
     pub namespace: &'a str,
@@ -56,6 +59,8 @@ pub(crate) struct Kind {
     pub blocks_deletion: fn(&Value) -> bool,
     /// Marks the deletion in the object itself.
     pub mark_deleted: fn(&mut Value),
+    /// Follows the removal of an object from the store.
+    pub removed: Option<Removed>,
     /// The stored form of an Event of a component, if it can be derived without the general path: the bytes are the
     /// same. Called only if admission neither changes nor refuses such an object.
     pub stored_event: fn(&NewEvent, &Creation<'_>) -> Option<Bytes>,
@@ -77,6 +82,7 @@ impl Kind {
         may_delete: |_| Ok(()),
         blocks_deletion: |_| false,
         mark_deleted: |_| {},
+        removed: None,
         stored_event: |_, _| None,
         part: None,
         instead: None,

@@ -51,6 +51,7 @@ use crate::wire::shape::{self, Include};
 use crate::wire::{respond, warnings};
 
 pub(crate) use kind::{Creation, Kind};
+pub(crate) use options::DeleteOptions;
 pub(crate) use ownership::{Live, Proposal};
 pub(crate) use update::{revert, set_or_remove};
 

@@ -99,7 +99,7 @@ impl Call<'_> {
     }
 
     /// This request, as if the Scale, or another resource, were its own.
-    pub(super) fn facade<'f>(&'f self, described: &'f Resource) -> Call<'f> {
+    pub(crate) fn facade<'f>(&'f self, described: &'f Resource) -> Call<'f> {
         Call {
             server: self.server,
             info: self.info,

@@ -1,6 +1,6 @@
 //! Subresources that connect to a node, a pod or a service: checked, and refused because no connection follows.
 
-use apimachinery::Status;
+use apimachinery::{ObjectKey, Status, StatusReason};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -9,12 +9,31 @@ use serde_json::Value;
 use transport::{Body, Response};
 
 use crate::errors;
-use crate::handlers::{Call, Kind};
+use crate::handlers::{Call, DeleteOptions, Kind};
 use crate::request::options::integer;
 
 pub(super) const NODES: Kind = Kind { plural: "nodes", part: Some(node), ..Kind::ORDINARY };
 
-pub(super) const SERVICES: Kind = Kind { plural: "services", part: Some(service), ..Kind::ORDINARY };
+pub(super) const SERVICES: Kind =
+    Kind { plural: "services", part: Some(service), removed: Some(delete_endpoints), ..Kind::ORDINARY };
+
+/// Deletes the Endpoints of a removed service, so that a later service of its name does not get them. Those of the server's
+/// own service stay: it is created again at once.
+fn delete_endpoints<'a>(call: &'a Call<'_>, service: &'a ObjectKey) -> BoxFuture<'a, ()> {
+    async move {
+        let served = call.server.registry.snapshot();
+        let is_own = service.namespace() == Some("default") && service.name() == "kubernetes";
+        let Some(endpoints) = served.get("", "v1", "endpoints").filter(|_| !is_own) else { return };
+        let deletion = Call { seat: None, ..call.facade(endpoints) };
+        match deletion.delete_object(service, &DeleteOptions::default()).await {
+            Err(error) if !error.is(StatusReason::NotFound) => {
+                tracing::warn!(service = %service, err = %error.message, "Endpoints of a deleted Service were not deleted");
+            }
+            _ => {}
+        }
+    }
+    .boxed()
+}
 
 fn node<'a>(call: &'a Call<'_>, _: Body) -> BoxFuture<'a, Result<Response, Status>> {
     proxy(call, "node", connections::to_node).boxed()

@@ -13,6 +13,7 @@ use crate::objects::server_with;
 on_every_engine! {
     alone: [
         addresses_last_as_long_as_their_service,
+        endpoints_are_deleted_with_their_service,
     ],
 }
 
@@ -51,4 +52,32 @@ async fn addresses_last_as_long_as_their_service() {
     client.delete(&services(), &key, &DeleteOptions::default()).await.expect("delete");
     let again = client.create(&services(), &service("b", json!({"clusterIP": address}))).await;
     assert!(again.is_ok(), "a deleted service's address is free at once: {again:?}");
+}
+
+async fn endpoints_are_deleted_with_their_service() {
+    let (_server, client) = server_with(vec![Arc::new(ServiceAddresses::default())]).await;
+    let endpoints = ApiResource::namespaced("", "v1", "Endpoints", "endpoints");
+    let named = |name: &str| json!({"metadata": {"name": name, "namespace": "default"}});
+    for name in ["a", "b", "other"] {
+        client.create(&endpoints, &named(name)).await.expect("endpoints");
+    }
+    client.create(&services(), &service("a", json!({}))).await.expect("a service");
+    client
+        .delete(&services(), &ObjectKey::namespaced("default", "a"), &DeleteOptions::default())
+        .await
+        .expect("delete");
+    // The last finalizer ends the service, not its deletion.
+    let key = ObjectKey::namespaced("default", "b");
+    let mut held = service("b", json!({}));
+    held["metadata"]["finalizers"] = json!(["example.com/held"]);
+    client.create(&services(), &held).await.expect("a service");
+    client.delete(&services(), &key, &DeleteOptions::default()).await.expect("delete");
+    let left = async || {
+        let list = client.list(&endpoints, Some("default"), &client::ListOptions::default()).await.expect("a list");
+        list.items.iter().map(|item| item.name().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(left().await, ["b", "other"]);
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    client.patch(&services(), &key, &release, &PatchOptions::default()).await.expect("patch");
+    assert_eq!(left().await, ["other"]);
 }

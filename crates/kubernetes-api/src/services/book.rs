@@ -8,7 +8,10 @@ use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::{ObjectKey, Status};
 use serde_json::{Value, json};
 
-use super::{Range, Ranges, as_text, families, has_addresses, has_node_ports, ports, text};
+use super::families::families;
+use super::{
+    Range, Ranges, allocates_node_ports, as_text, has_addresses, has_health_checks, has_node_ports, ports, text,
+};
 
 /// The lifetime of an unwritten allocation. A request ends within a minute, so later the allocation is free again.
 const PENDING_SECONDS: i64 = 90;
@@ -112,12 +115,19 @@ impl Book {
         self.ports.extend(ports.into_iter().map(|port| (port, holder.clone())));
     }
 
-    /// Allocates the missing addresses and ports of a service; `now` in seconds since 1970. With `dry_run` nothing is
-    /// recorded.
+    /// Allocates the missing addresses and ports of a service, which was `old` before; `now` in seconds since 1970. With
+    /// `dry_run` nothing is recorded.
     ///
     /// # Errors
     /// 422 if a requested address or port is taken or out of range, 500 if the range is exhausted.
-    pub fn assign(&mut self, key: &ObjectKey, service: &mut Value, now: i64, dry_run: bool) -> Result<(), Status> {
+    pub fn assign(
+        &mut self,
+        key: &ObjectKey,
+        old: Option<&Value>,
+        service: &mut Value,
+        now: i64,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return Ok(()) };
         if !has_addresses(spec) {
             return Ok(());
@@ -127,14 +137,18 @@ impl Book {
         if !wrong.is_empty() {
             return Err(refuse(&wrong));
         }
-        let errors = families(spec, &self.ranges);
+        let was = old.map(|old| &old["spec"]).filter(|was| has_addresses(was));
+        let errors = families(was, spec, &self.ranges);
         if !errors.is_empty() {
             return Err(refuse(&errors));
         }
         let claim = Holder { key: key.clone(), until: Some(if dry_run { now } else { now + PENDING_SECONDS }) };
         self.assign_addresses(spec, &claim, now, &refuse)?;
         if has_node_ports(spec) {
-            self.assign_ports(spec, &claim, now, &refuse)?;
+            self.assign_ports(spec, old.is_none(), &claim, now, &refuse)?;
+        }
+        if has_health_checks(spec) {
+            self.assign_health_checks(spec, &claim, now)?;
         }
         Ok(())
     }
@@ -219,42 +233,75 @@ impl Book {
         None
     }
 
+    /// In a new service, ports of one number share a node port.
     fn assign_ports(
         &mut self,
         spec: &mut Value,
+        is_new: bool,
         claim: &Holder,
         now: i64,
         refuse: &dyn Fn(&ErrorList) -> Status,
     ) -> Result<(), Status> {
+        let allocates = allocates_node_ports(spec);
+        let number = |port: &super::Object, field: &str| port.get(field).and_then(Value::as_u64).filter(|it| *it != 0);
+        let mut shared = HashMap::new();
+        for port in ports(spec).filter(|_| is_new) {
+            if let (Some(of_port), Some(specified)) = (number(port, "port"), number(port, "nodePort")) {
+                shared.entry(of_port).or_insert(specified);
+            }
+        }
         for (index, port) in ports(spec).enumerate() {
-            let specified = port.get("nodePort").and_then(Value::as_u64).filter(|port| *port != 0);
-            let Some(specified) = specified else {
-                let free = self.free_port(claim, now).ok_or_else(no_ports)?;
-                port.insert("nodePort".into(), free.into());
+            let of_port = number(port, "port");
+            let Some(specified) = number(port, "nodePort") else {
+                if let Some(known) = of_port.and_then(|of_port| shared.get(&of_port)).filter(|_| allocates) {
+                    port.insert("nodePort".into(), (*known).into());
+                } else if allocates {
+                    let free = self.free_port(claim, now).ok_or_else(no_ports)?;
+                    port.insert("nodePort".into(), free.into());
+                    shared.extend(of_port.filter(|_| is_new).map(|of_port| (of_port, free.into())));
+                }
                 continue;
             };
             let path = Path::new("spec").child("ports").index(index).child("nodePort");
-            let detail = match self.take_port(specified, claim, now) {
-                Ok(()) => continue,
-                Err(Taken::Already) => "provided port is already allocated".to_owned(),
-                Err(Taken::Outside) => format!(
-                    "provided port is not in the valid range. The range of valid ports is {}-{}",
-                    self.ranges.node_ports.start(),
-                    self.ranges.node_ports.end()
-                ),
-            };
-            return Err(refuse(&vec![Error::invalid(&path, specified, detail)]));
-        }
-        let local = text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local";
-        if local && spec["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {
-            spec["healthCheckNodePort"] = self.free_port(claim, now).ok_or_else(no_ports)?.into();
+            if let Err(taken) = self.take_port(specified, claim, now) {
+                let detail = self.refusal(&taken);
+                return Err(refuse(&vec![Error::invalid(&path, specified, detail)]));
+            }
         }
         Ok(())
     }
 
+    fn assign_health_checks(&mut self, spec: &mut Value, claim: &Holder, now: i64) -> Result<(), Status> {
+        const FIELD: &str = "healthCheckNodePort";
+        let port = match spec[FIELD].as_u64().filter(|port| *port != 0) {
+            None => self.free_port(claim, now).ok_or_else(no_ports)?,
+            Some(requested) => {
+                return self.take_port(requested, claim, now).map_err(|taken| {
+                    let why = self.refusal(&taken);
+                    Status::internal(format!("failed to allocate requested HealthCheck NodePort {requested}: {why}"))
+                });
+            }
+        };
+        spec[FIELD] = port.into();
+        Ok(())
+    }
+
+    fn refusal(&self, taken: &Taken) -> String {
+        match taken {
+            Taken::Already => "provided port is already allocated".to_owned(),
+            Taken::Outside => format!(
+                "provided port is not in the valid range. The range of valid ports is {}-{}",
+                self.ranges.node_ports.start(),
+                self.ranges.node_ports.end()
+            ),
+        }
+    }
+
     fn take_port(&mut self, port: u64, claim: &Holder, now: i64) -> Result<(), Taken> {
-        let port =
-            u16::try_from(port).ok().filter(|port| self.ranges.node_ports.contains(port)).ok_or(Taken::Outside)?;
+        // A service keeps a port from an earlier range of the server.
+        let is_own = |port: &u16| self.ports.get(port).is_some_and(|holder| holder.key == claim.key);
+        let is_inside = |port: &u16| self.ranges.node_ports.contains(port) || is_own(port);
+        let port = u16::try_from(port).ok().filter(is_inside).ok_or(Taken::Outside)?;
         take(&mut self.ports, port, claim, now)
     }
 

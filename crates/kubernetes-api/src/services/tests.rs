@@ -15,7 +15,7 @@ fn assign(book: &mut Book, name: &str, spec: Value) -> Result<Value, String> {
     let mut service = json!({"spec": spec});
     normalize(&mut service);
     let refused = |status: Status| status.message;
-    book.assign(&key(name), &mut service, 0, false).map_err(refused)?;
+    book.assign(&key(name), None, &mut service, 0, false).map_err(refused)?;
     Ok(service["spec"].take())
 }
 
@@ -37,7 +37,7 @@ fn addresses_are_allocated_once_and_released() {
     book.absorb(&key("c"), Some(&service("10.0.0.3")), None);
     assert_eq!(assign(&mut book, "g", json!({})).expect("one is free")["clusterIP"], "10.0.0.3");
     let mut later = json!({"spec": {}});
-    assert!(book.assign(&key("h"), &mut later, 1000, false).is_ok(), "what was never written lapses");
+    assert!(book.assign(&key("h"), None, &mut later, 1000, false).is_ok(), "what was never written lapses");
 }
 
 #[test]
@@ -152,4 +152,170 @@ fn updates_keep_unspecified_fields() {
     assert_eq!(after(external), json!({"type": "ExternalName", "externalName": "a.b", "ports": port}));
     let moved = after(json!({"type": "ClusterIP", "clusterIP": "10.0.0.2", "clusterIPs": ["10.0.0.1"], "ports": port}));
     assert_eq!(moved["clusterIPs"], json!(["10.0.0.2"]));
+}
+
+/// The `spec` of a service after an update that sends exactly this one.
+fn updated(old: &Value, new: Value) -> Value {
+    let mut service = json!({"spec": new});
+    carry_over(&json!({"spec": old}), &mut service);
+    service["spec"].take()
+}
+
+#[test]
+fn node_ports_are_kept_by_name() {
+    let ports = |list: &[(&str, u16, Option<u16>)]| {
+        let port = |(name, port, node): &(&str, u16, Option<u16>)| match node {
+            Some(node) => json!({"name": name, "port": port, "nodePort": node}),
+            None => json!({"name": name, "port": port}),
+        };
+        list.iter().map(port).collect::<Value>()
+    };
+    let spec = |type_: &str, ports: &Value| json!({"type": type_, "clusterIP": "10.0.0.1", "ports": ports});
+    let old = spec("NodePort", &ports(&[("a", 80, Some(30001)), ("b", 81, Some(30002))]));
+    for (type_, sent, kept) in [
+        (
+            "NodePort",
+            ports(&[("a", 8080, None), ("b", 81, None)]),
+            ports(&[("a", 8080, Some(30001)), ("b", 81, Some(30002))]),
+        ),
+        // A new name gets a new port; a taken port is not kept.
+        ("NodePort", ports(&[("c", 80, None)]), ports(&[("c", 80, None)])),
+        (
+            "NodePort",
+            ports(&[("a", 80, Some(30002)), ("b", 81, None)]),
+            ports(&[("a", 80, Some(30002)), ("b", 81, None)]),
+        ),
+        ("LoadBalancer", ports(&[("a", 80, None)]), ports(&[("a", 80, Some(30001))])),
+        (
+            "ClusterIP",
+            ports(&[("a", 80, Some(30001)), ("b", 81, Some(30002))]),
+            ports(&[("a", 80, None), ("b", 81, None)]),
+        ),
+        ("ClusterIP", ports(&[("a", 80, Some(30001))]), ports(&[("a", 80, None)])),
+        ("ClusterIP", ports(&[("a", 80, Some(30003))]), ports(&[("a", 80, Some(30003))])),
+    ] {
+        assert_eq!(updated(&old, spec(type_, &sent))["ports"], kept, "{type_} {sent}");
+    }
+}
+
+#[test]
+fn fields_end_with_their_type() {
+    let local = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001,
+        "allocateLoadBalancerNodePorts": true, "loadBalancerClass": "a/b"});
+    let with = |changes: Value| {
+        let mut spec = local.clone();
+        apimachinery::merge_patch::apply(&mut spec, &changes);
+        spec
+    };
+    for (sent, expected) in [
+        (with(json!({"healthCheckNodePort": null})), local.clone()),
+        (
+            with(json!({"externalTrafficPolicy": "Cluster"})),
+            with(json!({"externalTrafficPolicy": "Cluster", "healthCheckNodePort": null})),
+        ),
+        (
+            with(json!({"externalTrafficPolicy": "Cluster", "healthCheckNodePort": 30002})),
+            with(json!({"externalTrafficPolicy": "Cluster", "healthCheckNodePort": 30002})),
+        ),
+        (with(json!({"type": "ClusterIP"})), json!({"type": "ClusterIP"})),
+        (
+            with(json!({"type": "ClusterIP", "externalIPs": ["1.2.3.4"]})),
+            json!({"type": "ClusterIP", "externalIPs": ["1.2.3.4"], "externalTrafficPolicy": "Local"}),
+        ),
+    ] {
+        assert_eq!(updated(&local, sent.clone()), expected, "{sent}");
+    }
+    let status = |type_: &str| {
+        let mut service =
+            json!({"spec": {"type": type_}, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}});
+        carry_over(&json!({ "spec": local }), &mut service);
+        service["status"]["loadBalancer"]["ingress"].is_array()
+    };
+    assert!(status("LoadBalancer") && !status("NodePort"));
+}
+
+#[test]
+fn policies_add_and_release_families() {
+    let dual = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+        "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
+    let single = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"});
+    let preferred = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "PreferDualStack"});
+    let release = "must be 'SingleStack' to release the secondary";
+    for (old, changes, expected) in [
+        (&dual, json!({"ipFamilyPolicy": "SingleStack"}), Ok(1)),
+        (&dual, json!({"ipFamilyPolicy": "SingleStack", "clusterIPs": ["10.0.0.1"], "ipFamilies": null}), Ok(1)),
+        (&dual, json!({"ipFamilyPolicy": null, "clusterIPs": ["10.0.0.1"]}), Err(format!("{release} cluster IP"))),
+        (&dual, json!({"ipFamilies": ["IPv4"]}), Err(format!("{release} IP family"))),
+        (&dual, json!({"ipFamilyPolicy": null, "ipFamilies": null, "clusterIPs": null}), Ok(2)),
+        (&single, json!({"ipFamilyPolicy": "PreferDualStack"}), Ok(2)),
+        (&single, json!({"selector": {"a": "b"}}), Ok(1)),
+        // It was stored when the server had one range.
+        (&preferred, json!({"selector": {"a": "b"}}), Ok(1)),
+        (&preferred, json!({"ipFamilyPolicy": "RequireDualStack"}), Ok(2)),
+    ] {
+        let mut spec = old.clone();
+        apimachinery::merge_patch::apply(&mut spec, &changes);
+        let (old, mut service) = (json!({ "spec": old }), json!({ "spec": spec }));
+        carry_over(&old, &mut service);
+        let mut book = book("10.0.0.0/24", Some("fd00::/112"));
+        let assigned = book.assign(&key("a"), Some(&old), &mut service, 0, false);
+        match (assigned, expected) {
+            (Ok(()), Ok(number)) => {
+                let found = ["clusterIPs", "ipFamilies"].map(|field| service["spec"][field].as_array().map(Vec::len));
+                assert_eq!(found, [Some(number); 2], "{changes}");
+            }
+            (Err(refused), Err(expected)) => assert!(refused.message.ends_with(&expected), "{}", refused.message),
+            (assigned, expected) => panic!("{changes}: {assigned:?} {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn families_of_new_services() {
+    for (ranges, spec, expected) in [
+        (None, json!({"ipFamilies": ["IPv4", "IPv6"]}), "when multiple IP families are specified"),
+        (
+            None,
+            json!({"clusterIP": "fd00::1"}),
+            "spec.clusterIPs[0]: Invalid value: [\"fd00::1\"]: IPv6 is not configured on this cluster",
+        ),
+        (
+            Some("fd00::/112"),
+            json!({"ipFamilies": ["IPv4", "IPv6"]}),
+            "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
+        ),
+    ] {
+        let refused = assign(&mut book("10.0.0.0/24", ranges), "a", spec).expect_err(expected);
+        assert!(refused.ends_with(expected), "{refused}");
+    }
+    // Addresses of services without pods may be of any family.
+    for (spec, families) in [
+        (json!({"ipFamilies": ["IPv6"], "ipFamilyPolicy": "SingleStack"}), json!(["IPv6"])),
+        (json!({"ipFamilyPolicy": "PreferDualStack"}), json!(["IPv4", "IPv6"])),
+    ] {
+        let mut spec = spec;
+        spec["clusterIP"] = "None".into();
+        assert_eq!(assign(&mut book("10.0.0.0/24", None), "a", spec).expect("a service")["ipFamilies"], families);
+    }
+}
+
+#[test]
+fn ports_of_load_balancers() {
+    let mut book = book("10.0.0.0/24", None);
+    let dns = json!([{"name": "a", "port": 53, "protocol": "UDP"}, {"name": "b", "port": 53, "protocol": "TCP"}]);
+    let shared = assign(&mut book, "a", json!({"type": "NodePort", "ports": dns})).expect("a service");
+    assert_eq!(shared["ports"][0]["nodePort"], shared["ports"][1]["nodePort"]);
+    let balanced = |health: Option<u16>, node: Option<u16>| {
+        json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false, "externalTrafficPolicy": "Local",
+            "healthCheckNodePort": health, "ports": [{"port": 1, "nodePort": node}]})
+    };
+    let alone = assign(&mut book, "b", balanced(None, None)).expect("a service");
+    assert!(alone["healthCheckNodePort"].is_u64() && alone["ports"][0]["nodePort"].is_null(), "{alone}");
+    let taken = alone["healthCheckNodePort"].as_u64().and_then(|port| u16::try_from(port).ok());
+    let refused = assign(&mut book, "c", balanced(taken, None)).expect_err("it is taken");
+    assert!(refused.contains("failed to allocate requested HealthCheck NodePort"), "{refused}");
+    let refused = assign(&mut book, "c", balanced(None, taken)).expect_err("it is taken");
+    assert!(refused.ends_with("provided port is already allocated"), "{refused}");
 }

@@ -265,21 +265,53 @@ fn families_of(addresses: &[Value], families: &[Value], at: &At<'_>, errors: &mu
     }
 }
 
-/// Cluster IPs are immutable, unless the service changes between having and not having any.
+/// Cluster IPs and their families are immutable, except that the second ones come and go, and unless the service changes
+/// between having and not having any; the class and the health check port of a load balancer are immutable.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
-    let (was, is) = (&old["spec"], &new["spec"]);
-    let external = |spec: &Value| spec["type"] == "ExternalName";
-    let (Some(was), Some(is), false) = (was.as_object(), is.as_object(), external(was) || external(is)) else { return };
+    let (Some(was), Some(is)) = (old["spec"].as_object(), new["spec"].as_object()) else { return };
+    let at = At::root();
+    let at = at.child("spec");
+    if text(was, "type") != "ExternalName" && text(is, "type") != "ExternalName" {
+        addresses_update(was, is, &at, errors);
+    }
+    if text(was, "type") != "LoadBalancer" || text(is, "type") != "LoadBalancer" {
+        return;
+    }
+    let class = |spec: &Object| spec.get("loadBalancerClass").cloned().unwrap_or_default();
+    if class(was) != class(is) {
+        invalid(errors, &at.child("loadBalancerClass"), &class(is), "may not change once set");
+    }
+    let is_checked = |spec: &Object| text(spec, "externalTrafficPolicy") == "Local";
+    let port = |spec: &Object| spec.get("healthCheckNodePort").cloned().unwrap_or_default();
+    if is_checked(was) && is_checked(is) && !port(was).is_null() && port(was) != port(is) {
+        invalid(errors, &at.child("healthCheckNodePort"), &port(is), "field is immutable");
+    }
+}
+
+fn addresses_update(was: &Object, is: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let is_headless = |spec: &Object| list(spec, "clusterIPs").first().is_some_and(|first| first == "None");
     let (before, after) = (list(was, "clusterIPs"), list(is, "clusterIPs"));
-    let spec = At::root();
-    let spec = spec.child("spec");
-    if let (Some(old), Some(new)) = (before.first(), after.first())
-        && old != new
-    {
-        let at = spec.child("clusterIPs");
-        invalid(errors, &at.index(0), &Value::from(after.to_vec()), "may not change once set");
-    } else if !before.is_empty() && after.is_empty() && object(is, "selector").is_some() {
-        let at = spec.child("clusterIPs");
-        invalid(errors, &at.index(0), &Value::from(after.to_vec()), "primary clusterIP can not be unset");
+    if is_headless(was) && is_headless(is) {
+        return;
+    }
+    let all = Value::from(after.to_vec());
+    let at_list = at.child("clusterIPs");
+    for (index, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
+        if index == 0 || before.len() == after.len() {
+            invalid(errors, &at_list.index(index), &all, "may not change once set");
+        }
+    }
+    if !before.is_empty() && after.is_empty() && object(is, "selector").is_some() {
+        invalid(errors, &at_list.index(0), &all, "primary clusterIP can not be unset");
+    }
+    if is_headless(was) != is_headless(is) {
+        return;
+    }
+    let (before, after) = (list(was, "ipFamilies"), list(is, "ipFamilies"));
+    for (index, _) in before.iter().zip(after).enumerate().filter(|(_, (old, new))| old != new) {
+        if index == 0 || before.len() == after.len() {
+            let at = at.child("ipFamilies");
+            invalid(errors, &at.index(0), &Value::from(after.to_vec()), "may not change once set");
+        }
     }
 }

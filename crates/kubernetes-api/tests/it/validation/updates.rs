@@ -76,6 +76,10 @@ fn immutable_fields_are_rejected() {
     let bound = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeName: v}\nstatus: {phase: Bound}";
     let waiting = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}";
     let service = "spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ports: [{port: 80}], selector: {a: b}}";
+    let dual =
+        "spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1, 'fd00::1'], ipFamilies: [IPv4, IPv6], ports: [{port: 80}]}";
+    let balanced = "spec: {type: LoadBalancer, externalTrafficPolicy: Local, healthCheckNodePort: 30001, \
+        loadBalancerClass: a/b, ports: [{port: 80}]}";
     let binding = "{roleRef: {kind: Role, name: r}}";
     for (group, kind, document, path, value, expected) in [
         (
@@ -165,6 +169,36 @@ fn immutable_fields_are_rejected() {
             expect![[r#"
             spec.clusterIPs: Invalid value: ["10.0.0.2"]: first value must match `clusterIP`
             spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set
+        "#]],
+        ),
+        (
+            "",
+            "Service",
+            dual,
+            "spec.clusterIPs",
+            "[10.0.0.1, 'fd00::2']",
+            expect![[r#"
+            spec.clusterIPs[1]: Invalid value: ["10.0.0.1","fd00::2"]: may not change once set
+        "#]],
+        ),
+        (
+            "",
+            "Service",
+            balanced,
+            "spec.loadBalancerClass",
+            "b/c",
+            expect![[r#"
+            spec.loadBalancerClass: Invalid value: "b/c": may not change once set
+        "#]],
+        ),
+        (
+            "",
+            "Service",
+            balanced,
+            "spec.healthCheckNodePort",
+            "30002",
+            expect![[r#"
+            spec.healthCheckNodePort: Invalid value: 30002: field is immutable
         "#]],
         ),
         (
