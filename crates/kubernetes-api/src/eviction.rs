@@ -84,7 +84,29 @@ fn spend(budget: &Value, pod: &Value, now: Time) -> Result<Value, Status> {
     let mut spent = budget.clone();
     spent["status"]["disruptionsAllowed"] = (count("disruptionsAllowed") - 1).into();
     spent["status"]["disruptedPods"][pod["metadata"]["name"].as_str().unwrap_or_default()] = json!(now);
+    if spent["status"]["disruptionsAllowed"] == 0 {
+        exhaust(&mut spent["status"], now);
+    }
     Ok(spent)
+}
+
+/// Sets the condition of a budget that allows no more disruptions; the disruption controller sets it to True again.
+fn exhaust(status: &mut Value, now: Time) {
+    const TYPE: &str = "DisruptionAllowed";
+    let mut condition = json!({"type": TYPE, "status": "False", "reason": "InsufficientPods", "message": "",
+        "lastTransitionTime": now, "observedGeneration": status["observedGeneration"]});
+    let Some(status) = status.as_object_mut() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    let Some(conditions) = conditions.as_array_mut() else { return };
+    match conditions.iter_mut().find(|known| known["type"] == TYPE) {
+        Some(known) => {
+            if known["status"] == condition["status"] {
+                condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
+            }
+            *known = condition;
+        }
+        None => conditions.push(condition),
+    }
 }
 
 fn refused(why: String, retry_after_seconds: Option<i32>) -> Status {
@@ -97,6 +119,36 @@ fn refused(why: String, retry_after_seconds: Option<i32>) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_disruption_sets_the_condition() {
+        let now = Time::new("2026-01-01T00:00:00Z".parse().expect("a time"));
+        for (allowed, condition, expected) in [
+            (2, json!([]), json!([])),
+            (1, json!([]), json!(["False", "InsufficientPods", "2026-01-01T00:00:00Z"])),
+            (
+                1,
+                json!([{"type": "DisruptionAllowed", "status": "True", "lastTransitionTime": "2025-01-01T00:00:00Z"}]),
+                json!(["False", "InsufficientPods", "2026-01-01T00:00:00Z"]),
+            ),
+            (
+                1,
+                json!([{"type": "DisruptionAllowed", "status": "False", "lastTransitionTime": "2025-01-01T00:00:00Z"}]),
+                json!(["False", "InsufficientPods", "2025-01-01T00:00:00Z"]),
+            ),
+        ] {
+            let budget = json!({"metadata": {"name": "x", "generation": 1}, "status": {"disruptionsAllowed": allowed,
+                "observedGeneration": 1, "conditions": condition}});
+            let spent = spend(&budget, &json!({"metadata": {"name": "p"}}), now).expect("it allows one");
+            let fields = |it: &Value| ["status", "reason", "lastTransitionTime"].map(|field| it[field].clone());
+            let conditions = spent["status"]["conditions"].as_array().expect("a list");
+            assert_eq!(
+                json!(conditions.iter().flat_map(fields).collect::<Vec<_>>()),
+                expected,
+                "{allowed} {condition}"
+            );
+        }
+    }
 
     fn check(budgets: &[Value], expected: &str) {
         let pod = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "status": {"phase": "Running",
