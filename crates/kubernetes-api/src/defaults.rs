@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 mod canonical;
 mod computed;
+mod image;
+mod pod_resources;
 mod table;
 
 use table::{Field, Node, Rule, Shape};

@@ -142,9 +142,22 @@ fn set_scheduled(status: &mut Value, generation: Option<Value>, now: Time) {
     }
 }
 
-/// The QoS class (`status.qosClass`): the order of evictions when a node runs out of memory.
+/// Whether a pod may have its own amount of a resource, for all of its containers.
+pub(crate) fn has_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+/// The QoS class (`status.qosClass`), by the pod-level resources if the pod has some, or else by those of its containers:
+/// the order of evictions when a node runs out of memory.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
-    let containers = || list(&spec["containers"]).chain(list(&spec["initContainers"]));
+    let whole = &spec["resources"];
+    let is_set =
+        |part: &str| whole[part].as_object().is_some_and(|amounts| amounts.keys().any(|name| has_pod_level(name)));
+    let has_own = is_set("limits") || is_set("requests");
+    let containers = || {
+        let parts = list(&spec["containers"]).chain(list(&spec["initContainers"]));
+        parts.filter(move |_| !has_own).chain(has_own.then_some(spec))
+    };
     let amount = |container: &Value, part: &str, resource: &str| {
         let amount = container["resources"][part][resource].as_str()?.parse::<Quantity>().ok()?;
         (!amount.is_zero()).then_some(amount)
@@ -215,5 +228,9 @@ mod tests {
         let all = json!({"cpu": "1", "memory": "1Gi"});
         assert_eq!(of(json!({"limits": all, "requests": all})), "Guaranteed");
         assert_eq!(of(json!({"limits": all, "requests": {"cpu": "1"}})), "Burstable");
+        let pod = json!({"resources": {"limits": all, "requests": all}, "containers": [{"resources": {}}]});
+        assert_eq!(qos_class(&pod), "Guaranteed");
+        let pod = json!({"resources": {"requests": {"cpu": "1"}}, "containers": [{"resources": {}}]});
+        assert_eq!(qos_class(&pod), "Burstable");
     }
 }

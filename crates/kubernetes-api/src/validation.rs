@@ -31,7 +31,7 @@ mod operating_system;
 mod order;
 mod persistent_volumes;
 mod placement;
-mod pod_resources;
+pub(crate) mod pod_resources;
 mod pods;
 mod policies;
 mod rbac;

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
-type Object = Map<String, Value>;
+pub(super) type Object = Map<String, Value>;
 pub(super) type Computed = fn(&mut Object);
 
 pub(super) fn named(name: &str) -> Option<Computed> {
@@ -11,12 +11,14 @@ pub(super) fn named(name: &str) -> Option<Computed> {
         "claim_templates" => claim_templates,
         "controller_template" => controller_template,
         "host_network_ports" => host_network_ports,
+        "image_volume" => image_volume,
         "job_counts" => job_counts,
         "limit_range_item" => limit_range_item,
         "mirror_service_account" => mirror_service_account,
         "node_allocatable" => node_allocatable,
         "node_ranges" => node_ranges,
         "pod_addresses" => pod_addresses,
+        "pod_resources" => super::pod_resources::pod_resources,
         "policy_types" => policy_types,
         "pull_policy" => pull_policy,
         "requests_from_limits" => requests_from_limits,
@@ -33,12 +35,12 @@ fn text<'a>(map: &'a Object, name: &str) -> &'a str {
     map.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn object<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+pub(super) fn object<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     map.get_mut(name)?.as_object_mut()
 }
 
 /// The field as an object, created if it is absent.
-fn made<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+pub(super) fn made<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     map.entry(name).or_insert_with(|| json!({})).as_object_mut()
 }
 
@@ -72,22 +74,22 @@ fn pod_addresses(status: &mut Object) {
     both_forms(status, "podIP", "podIPs", |address| json!({"ip": address}), |entry| entry["ip"].clone());
 }
 
-/// The default pull policy: `Always` for a movable tag, otherwise `IfNotPresent`.
 fn pull_policy(container: &mut Object) {
-    if container.contains_key("imagePullPolicy") {
-        return;
-    }
-    let policy = if is_moving(text(container, "image")) { "Always" } else { "IfNotPresent" };
-    container.insert("imagePullPolicy".into(), policy.into());
+    let image = text(container, "image").to_owned();
+    set_pull_policy(container, "imagePullPolicy", &image);
 }
 
-/// Whether an image reference has no digest, and the tag `latest` or none.
-fn is_moving(image: &str) -> bool {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    if name.contains('@') {
-        return false;
+fn image_volume(volume: &mut Object) {
+    let image = text(volume, "reference").to_owned();
+    set_pull_policy(volume, "pullPolicy", &image);
+}
+
+/// The default pull policy: `Always` for a movable tag, otherwise `IfNotPresent`.
+fn set_pull_policy(map: &mut Object, field: &str, image: &str) {
+    if !map.contains_key(field) {
+        let policy = if super::image::is_moving(image) { "Always" } else { "IfNotPresent" };
+        map.insert(field.to_owned(), policy.into());
     }
-    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
 }
 
 /// Copies the service account to its deprecated field, and back.
@@ -260,25 +262,5 @@ fn scaling_behavior(autoscaler: &mut Object) {
     if let Some(down) = made(behavior, "scaleDown") {
         set_absent(down, "selectPolicy", "Max");
         set_absent(down, "policies", json!([percent]));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moving_tags_are_pulled_always() {
-        for (image, moving) in [
-            ("nginx", true),
-            ("nginx:latest", true),
-            ("nginx:1.19.0", false),
-            ("localhost:5000/nginx", true),
-            ("localhost:5000/nginx:1", false),
-            ("nginx@sha256:0000", false),
-            ("nginx:latest@sha256:0000", false),
-        ] {
-            assert_eq!(is_moving(image), moving, "{image}");
-        }
     }
 }

@@ -9,13 +9,10 @@ use serde_json::Value;
 use super::at::At;
 use super::resources::amount;
 use super::{Object, forbidden, invalid, list, object};
+use crate::pods::has_pod_level;
 
 /// Supported pod-level resources; upstream lists `hugepages-` for all page sizes.
 const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
-
-fn is_supported(name: &str) -> bool {
-    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
-}
 
 /// `at` is the path of the pod-level resources, which are already validated by their type.
 pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -26,7 +23,7 @@ pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for part in ["limits", "requests"] {
         let at = at.child(part);
         for name in object(resources, part).into_iter().flat_map(Object::keys) {
-            if !is_supported(name) {
+            if !has_pod_level(name) {
                 errors.push(Error::not_supported(&at.key(name).path(), name.as_str(), &SUPPORTED));
             }
         }
@@ -38,7 +35,7 @@ pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn requests_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let specified = object(resources, "requests");
     let at = at.child("requests");
-    for (name, needed) in needed(spec).into_iter().filter(|(name, _)| is_supported(name)) {
+    for (name, needed) in needed(spec, "requests").into_iter().filter(|(name, _)| has_pod_level(name)) {
         let requested = specified.and_then(|specified| amount(specified.get(name)?)).unwrap_or_default();
         if needed > requested {
             let detail = format!("must be greater than or equal to aggregate container requests of {needed}");
@@ -65,9 +62,9 @@ fn limits_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut E
 
 type Amounts<'a> = BTreeMap<&'a str, Quantity>;
 
-fn requests(container: &Value) -> impl Iterator<Item = (&str, Quantity)> {
-    let requests = container["resources"]["requests"].as_object();
-    requests.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), amount(value)?)))
+fn amounts<'a>(container: &'a Value, part: &str) -> impl Iterator<Item = (&'a str, Quantity)> {
+    let amounts = container["resources"][part].as_object();
+    amounts.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), amount(value)?)))
 }
 
 fn add<'a>(amounts: &mut Amounts<'a>, more: impl Iterator<Item = (&'a str, Quantity)>) {
@@ -77,17 +74,17 @@ fn add<'a>(amounts: &mut Amounts<'a>, more: impl Iterator<Item = (&'a str, Quant
     }
 }
 
-/// The maximum concurrent requests of a pod's containers: the sum of those that keep running, or one init container
-/// with the sidecars started before it.
-fn needed(spec: &Object) -> Amounts<'_> {
+/// The maximum concurrent requests or limits of a pod's containers: the sum of those that keep running, or one init
+/// container with the sidecars started before it.
+pub(crate) fn needed<'a>(spec: &'a Object, part: &str) -> Amounts<'a> {
     let mut running = Amounts::new();
     for container in list(spec, "containers") {
-        add(&mut running, requests(container));
+        add(&mut running, amounts(container, part));
     }
     let (mut beside, mut most) = (Amounts::new(), Amounts::new());
     for container in list(spec, "initContainers") {
         let mut now = beside.clone();
-        add(&mut now, requests(container));
+        add(&mut now, amounts(container, part));
         if container["restartPolicy"] == "Always" {
             beside = now.clone();
         }

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod fast_paths;
+mod pod_defaults;
 mod random;
 mod round_trip;
 mod validated_twice;

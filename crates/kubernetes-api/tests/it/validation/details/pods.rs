@@ -165,7 +165,6 @@ fn parts_of_pods() {
                 spec.resources.requests[foo.bar/x]: Unsupported value: "foo.bar/x": supported values: "cpu", "hugepages-", "memory"
                 spec.resources.requests[storage]: Unsupported value: "storage": supported values: "cpu", "hugepages-", "memory"
                 spec.resources.requests[cpu]: Invalid value: "500m": must be greater than or equal to aggregate container requests of 700m
-                spec.resources.requests[memory]: Invalid value: "0": must be greater than or equal to aggregate container requests of 1
                 spec.resources.claims: Forbidden: claims cannot be set for Resources at pod-level
                 spec.resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1
             "#]],
