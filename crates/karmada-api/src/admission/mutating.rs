@@ -90,7 +90,8 @@ fn policy(object: &mut Value) {
     }
     let application = spec.get_mut("failover").and_then(|it| it.get_mut("application")).and_then(Value::as_object_mut);
     if let Some(application) = application {
-        let gracefully = application.get("purgeMode").is_some_and(|it| it == "Gracefully");
+        // The second is the name up to Karmada 1.18, whose definitions still permit it.
+        let gracefully = application.get("purgeMode").is_some_and(|it| it == "Gracefully" || it == "Graciously");
         if gracefully && application.get("gracePeriodSeconds").is_none_or(Value::is_null) {
             application.insert("gracePeriodSeconds".to_owned(), json!(GRACE_PERIOD));
         }
@@ -266,6 +267,13 @@ mod tests {
                     "propagateDeps": true,
                 },
             }),
+        );
+        check(
+            Operation::Update,
+            group,
+            "ClusterPropagationPolicy",
+            json!({"spec": {"resourceSelectors": [], "failover": {"application": {"purgeMode": "Graciously"}}}}),
+            json!({"spec": {"resourceSelectors": [], "placement": {}, "failover": {"application": {"decisionConditions": {}, "gracePeriodSeconds": 600, "purgeMode": "Graciously"}}}}),
         );
         check(
             Operation::Update,

@@ -90,13 +90,16 @@ pub struct StatePreservationRule {
     pub json_path: String,
 }
 
-/// How the old copy of a moved workload is removed.
+/// How the old copy of a moved workload is removed. Objects written up to Karmada 1.18 may have the former names; they
+/// are read, and written with the new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PurgeMode {
     /// It is removed immediately.
+    #[serde(alias = "Immediately")]
     Directly,
     /// It is kept until its replacement is healthy or the grace period ends.
     #[default]
+    #[serde(alias = "Graciously")]
     Gracefully,
     /// It is kept until a user removes it.
     Never,
@@ -110,4 +113,27 @@ pub enum ClusterPurgeMode {
     /// They are kept until their replacements are healthy or the grace period ends.
     #[default]
     Gracefully,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn former_names_of_purge_modes_are_read() {
+        for (stored, written) in [
+            ("Immediately", "Directly"),
+            ("Graciously", "Gracefully"),
+            ("Directly", "Directly"),
+            ("Gracefully", "Gracefully"),
+            ("Never", "Never"),
+        ] {
+            let behavior: FailoverBehavior =
+                serde_json::from_value(json!({"application": {"purgeMode": stored}})).unwrap();
+            assert_eq!(json!(behavior)["application"]["purgeMode"], written, "{stored}");
+        }
+        assert!(serde_json::from_value::<PurgeMode>(json!("Soon")).is_err());
+    }
 }
