@@ -68,6 +68,8 @@ fn clean(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
         (Shape::Leaf, _) => return,
         (Shape::Quantity, value) => return canonical::quantity(value),
         (Shape::Time, value) => return canonical::time(value),
+        (Shape::MicroTime, value) => return canonical::micro_time(value),
+        (Shape::Bytes, value) => return canonical::bytes(value),
         (Shape::Struct(fields), Value::Object(map)) => drop_zeros(fields, map),
         _ => {}
     }

@@ -9,6 +9,7 @@ mod cron;
 mod defaults;
 pub mod eviction;
 pub mod expressions;
+mod go_base64;
 mod habits;
 pub mod pods;
 mod prepare;

@@ -3,6 +3,8 @@
 use apimachinery::quantity::stored;
 use serde_json::Value;
 
+use crate::go_base64;
+
 /// `1000m` becomes `1`, `1024Mi` becomes `1Gi`; a number becomes text. Text that is not a quantity stays; validation
 /// refuses it.
 pub(super) fn quantity(value: &mut Value) {
@@ -32,5 +34,48 @@ pub(super) fn time(value: &mut Value) {
     if let Ok(time) = text.parse::<jiff::Timestamp>() {
         let seconds = jiff::Timestamp::from_second(time.as_second()).unwrap_or(time);
         *value = seconds.to_string().into();
+    }
+}
+
+/// UTC with six decimals, as `meta/v1.MicroTime` is stored: Go's decoder refuses any other number of them.
+pub(super) fn micro_time(value: &mut Value) {
+    let Value::String(text) = &*value else { return };
+    if text.len() == "2026-01-01T00:00:00.000000Z".len() && text.ends_with('Z') {
+        return;
+    }
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        *value = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into();
+    }
+}
+
+/// Base64 without line breaks, which manifests have as block scalars, and without stray bits at the end.
+pub(super) fn bytes(value: &mut Value) {
+    if let Value::String(text) = &*value
+        && let Some(canonical) = go_base64::canonical(text)
+    {
+        *value = canonical.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn times_are_stored_in_utc() {
+        for (written, seconds, micros) in [
+            ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00.000000Z"),
+            ("2020-01-01T00:00:00.000001Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00.000001Z"),
+            ("2020-01-01T00:00:00.1234567Z", "2020-01-01T00:00:00Z", "2020-01-01T00:00:00.123456Z"),
+            ("2020-01-01T00:00:00.5+02:00", "2019-12-31T22:00:00Z", "2019-12-31T22:00:00.500000Z"),
+            ("soon", "soon", "soon"),
+        ] {
+            let (mut time_of, mut micro_of) = (json!(written), json!(written));
+            time(&mut time_of);
+            micro_time(&mut micro_of);
+            assert_eq!((time_of, micro_of), (json!(seconds), json!(micros)), "{written}");
+        }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Shape {
     Leaf,
     Quantity,
     Time,
+    MicroTime,
+    Bytes,
     List(SchemaId),
     Map(SchemaId),
     /// Sorted by name.
@@ -79,7 +81,7 @@ fn mark_paths_to_rules(nodes: &mut [Node]) {
         for at in 0..nodes.len() {
             let below = |id: &SchemaId| nodes[id.0 as usize].has_rules_below;
             let found = match &nodes[at].shape {
-                Shape::Leaf | Shape::Quantity | Shape::Time => false,
+                Shape::Leaf | Shape::Quantity | Shape::Time | Shape::MicroTime | Shape::Bytes => false,
                 Shape::List(inner) | Shape::Map(inner) => below(inner),
                 Shape::Struct(fields) => fields.iter().any(|field| below(&field.schema)),
             };
@@ -137,6 +139,10 @@ fn node<'a>(schema: &'a Schema, section: Section, get: impl Fn(SchemaId) -> &'a 
         Shape::Quantity
     } else if definition.ends_with(".v1.Time") {
         Shape::Time
+    } else if definition.ends_with(".v1.MicroTime") {
+        Shape::MicroTime
+    } else if schema.format.as_deref() == Some("byte") {
+        Shape::Bytes
     } else if let Some(items) = schema.items {
         Shape::List(items)
     } else if let Some(values) = schema.additional_properties {

@@ -5,11 +5,11 @@ use std::str::FromStr;
 
 use apimachinery::GroupVersionKind;
 use apimachinery::duration::Duration;
-use base64::Engine as _;
 
 use super::messages::{Field, Form, Label, MessageId, Type, messages};
 use super::tape::{Kind, Node, Place, Tape};
 use super::{MAGIC, MAX_DEPTH, ProtobufError, message_of};
+use crate::go_base64;
 
 /// Encodes an object or a list from JSON, with its envelope.
 ///
@@ -222,8 +222,7 @@ impl Encoder<'_> {
                 self.out.extend_from_slice(&double.to_le_bytes());
             }
             (Type::Bytes, Kind::Text) => {
-                let engine = base64::engine::general_purpose::STANDARD;
-                let bytes = engine.decode(&*value.text()?).map_err(|_| TYPE_MISMATCH)?;
+                let bytes = go_base64::decode(text(&value.text()?)?).ok_or(TYPE_MISMATCH)?;
                 delimited(number, &bytes, self.out);
             }
             _ => return Err(TYPE_MISMATCH),

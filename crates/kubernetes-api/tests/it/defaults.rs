@@ -14,7 +14,7 @@ pub(crate) fn yaml(text: &str) -> Value {
 }
 
 /// Prints the stored form of a document, and checks that reading it again changes nothing.
-fn check(group: &str, kind: &str, document: &str, expected: &Expect) {
+pub(crate) fn check(group: &str, kind: &str, document: &str, expected: &Expect) {
     let resource = resource(group, kind);
     let mut object = yaml(document);
     resource.strategy.default(&mut object).expect("few defaults");

@@ -1,5 +1,6 @@
 //! The tables are read correctly: every row becomes a resource, and the types have the properties that patches need.
 
+mod canonical;
 mod defaults;
 mod fast_paths;
 mod pod_defaults;
