@@ -1,6 +1,6 @@
 //! Resource models: the grades of a cluster's nodes.
 
-use apimachinery::quantity::Quantity;
+use apimachinery::quantity::{Quantity, stored};
 use serde_json::{Value, json};
 
 use super::types::ResourceModel;
@@ -35,6 +35,20 @@ pub fn standardise(object: &mut Value) {
     }
     if let Some(last) = models.last_mut() {
         bound(last, "max", UNBOUNDED);
+    }
+}
+
+/// Writes the bounds in their canonical form, as a typed object has them: `2000m` becomes `2`, a number becomes text.
+pub fn respell(object: &mut Value) {
+    let ranges = list(object).into_iter().flatten().filter_map(|model| model.get_mut("ranges")?.as_array_mut());
+    for range in ranges.flatten().filter_map(Value::as_object_mut) {
+        for end in ["min", "max"] {
+            let Some(value) = range.get_mut(end).filter(|value| !value.is_null()) else { continue };
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if let Ok(canonical) = stored(&text) {
+                *value = json!(canonical);
+            }
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! The strategy of Clusters: defaults, validation and table columns.
 
 use apiextensions::age::human_duration;
+use apimachinery::extent::TooLarge;
 use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Strategy};
 use apimachinery::status::Status;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{models, validation};
@@ -30,6 +32,18 @@ impl ClusterStrategy {
 }
 
 impl Strategy for ClusterStrategy {
+    /// Amounts and times get the form in which a typed object has them, so that another spelling is no change.
+    fn default(&self, object: &mut Value) -> Result<(), TooLarge> {
+        models::respell(object);
+        let taints = object.pointer_mut("/spec/taints").and_then(Value::as_array_mut);
+        for added in taints.into_iter().flatten().filter_map(|taint| taint.get_mut("timeAdded")) {
+            if let Ok(time) = Time::deserialize(&*added) {
+                *added = json!(time);
+            }
+        }
+        Ok(())
+    }
+
     fn prepare_create(&self, context: &RequestContext, object: &mut Value) {
         if let Some(map) = object.as_object_mut() {
             map.remove("status");
@@ -182,6 +196,25 @@ mod tests {
     }
 
     #[test]
+    fn amounts_and_times_are_stored_as_typed_objects_have_them() {
+        let strategy = ClusterStrategy { resource_models: true };
+        let range = |min: Value, max: Value| json!([{"name": "memory", "min": min, "max": max}]);
+        let mut object = json!({"metadata": {"name": "m1"}, "spec": {"syncMode": "Push",
+            "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2020-01-01T00:00:00.5+02:00"}],
+            "resourceModels": [{"grade": 0, "ranges": range(json!(0), json!(1.5))},
+                {"grade": 1, "ranges": range(json!("1500m"), json!(17_179_869_184_i64))},
+                {"grade": 2, "ranges": range(json!("16384Mi"), json!("2Ti"))}]}});
+        strategy.default(&mut object).unwrap();
+        strategy.prepare_create(&context(), &mut object);
+        assert_eq!(strategy.validate_create(&object), []);
+        assert_eq!(object["spec"]["taints"][0]["timeAdded"], "2019-12-31T22:00:00Z");
+        let bounds: Vec<&Value> = (0..3).map(|grade| &object["spec"]["resourceModels"][grade]["ranges"][0]).collect();
+        let expected = [("0", "1500m"), ("1500m", "17179869184"), ("16Gi", "9223372036854775807")];
+        let expected = expected.map(|(min, max)| json!({"name": "memory", "min": min, "max": max}));
+        assert_eq!(json!(bounds), json!(expected));
+    }
+
+    #[test]
     fn table_row() {
         let strategy = ClusterStrategy { resource_models: true };
         let object = json!({"metadata": {"name": "m1", "creationTimestamp": "2026-01-02T03:03:35Z"}, "spec": {"syncMode": "Push", "zones": ["a", "b"]},
@@ -201,5 +234,8 @@ mod tests {
         let spec = schemas.node().properties["spec"].schema;
         assert!(schemas.schemas.get(spec).properties.contains_key("resourceModels"));
         assert_eq!(schemas.schemas.get(spec).required, ["syncMode".into()]);
+        let quantities = schemas.schemas.iter().filter(|(_, node)| node.is_quantity()).count();
+        let others = schemas.schemas.iter().filter(|(_, node)| node.int_or_string).count();
+        assert!(quantities > 0 && others == 0, "{quantities} {others}");
     }
 }

@@ -16,6 +16,7 @@ pub(crate) use schemars::JsonSchema;
 
 pub(crate) use files::schema_of;
 
+use apimachinery::schema::{Schema, SchemaId, Schemas, Type, TypeOf};
 use serde_json::{Value, json};
 
 use crate::ApiType;
@@ -98,6 +99,26 @@ fn version(version: &Version) -> Value {
 }
 
 /// The type of a natively served kind, for patches, apply and OpenAPI.
-pub(crate) fn type_of<T: ApiType>(object_meta: Option<&apimachinery::schema::TypeOf>) -> apimachinery::schema::TypeOf {
-    apiextensions::structural::compile(Some(&schema_of::<T>()), object_meta)
+pub(crate) fn type_of<T: ApiType>(object_meta: Option<&TypeOf>) -> TypeOf {
+    let mut type_ = apiextensions::structural::compile(Some(&schema_of::<T>()), object_meta);
+    name_quantities(std::sync::Arc::make_mut(&mut type_.schemas));
+    type_
+}
+
+/// Quantities of native kinds are typed, unlike those of a definition: any number is one.
+fn name_quantities(schemas: &mut Schemas) {
+    let quantity = |(id, node): (SchemaId, &Schema)| {
+        let named = Schema {
+            definition: Some("io.k8s.apimachinery.pkg.api.resource.Quantity".into()),
+            type_: Type::String,
+            int_or_string: false,
+            constraints: None,
+            ..node.clone()
+        };
+        node.int_or_string.then_some((id, named))
+    };
+    let quantities: Vec<(SchemaId, Schema)> = schemas.iter().filter_map(quantity).collect();
+    for (id, node) in quantities {
+        schemas.set(id, node);
+    }
 }

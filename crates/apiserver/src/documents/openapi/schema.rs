@@ -244,7 +244,8 @@ impl<'a> Renderer<'a> {
     fn body(&mut self, type_: &TypeOf, node: &Schema) -> Map<String, Value> {
         let mut map = Map::new();
         let known = node.definition.as_deref().and_then(|name| descriptions::of(name, ""));
-        set(&mut map, "description", node.description.as_deref().map(str::to_owned).or(known));
+        // A named type may describe the field that refers to it.
+        set(&mut map, "description", known.or_else(|| node.description.as_deref().map(str::to_owned)));
         if node.int_or_string {
             self.int_or_string(node, &mut map);
             return map;
@@ -301,9 +302,10 @@ impl<'a> Renderer<'a> {
             for (name, property) in &node.properties {
                 let mut shown = self.property(type_, property);
                 // kubectl prints the description of the field, not that of the referenced type.
-                let target = type_.schemas.get(property.schema).definition.as_deref();
+                let target = type_.schemas.get(property.schema);
                 let known = node.definition.as_deref().and_then(|type_| descriptions::of(type_, name));
-                let known = known.or_else(|| descriptions::of_target(target?));
+                let known = known.or_else(|| target.description.as_deref().map(str::to_owned));
+                let known = known.or_else(|| descriptions::of_target(target.definition.as_deref()?));
                 if let Some(text) = known {
                     shown.entry("description").or_insert_with(|| text.into());
                 }
