@@ -184,11 +184,15 @@ pub(crate) fn authority(cluster: &Cluster) -> std::result::Result<Option<Vec<u8>
 /// A PEM text in base64 or in a file.
 fn pem(what: &str, data: Option<&str>, file: &Option<String>) -> std::result::Result<Option<Vec<u8>>, String> {
     if let Some(data) = data.filter(|data| !data.is_empty()) {
-        let decoded = BASE64_STANDARD.decode(data).map_err(|error| format!("{what}-data is not base64: {error}"))?;
-        return Ok(Some(decoded));
+        return decoded(data).map(Some).map_err(|error| format!("{what}-data is not base64: {error}"));
     }
     let Some(file) = file.as_deref().filter(|file| !file.is_empty()) else { return Ok(None) };
     std::fs::read(file).map(Some).map_err(|error| format!("{what} {file} cannot be read: {error}"))
+}
+
+/// Bytes in base64. Line breaks are no part of it, such as those of a block scalar.
+pub(crate) fn decoded(data: &str) -> std::result::Result<Vec<u8>, base64::DecodeError> {
+    BASE64_STANDARD.decode(data.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect::<String>())
 }
 
 /// The URL of a server, by default over HTTP, and the credentials in it.
@@ -364,6 +368,16 @@ mod tests {
             "insecure-skip-tls-verify": true, "proxy-url": "http://p:1", "tls-server-name": "other", "config": null});
         assert_eq!(plugin(&exec, &cluster).expect("a program").cluster, Some(expected));
         assert_eq!(plugin(&Exec::default(), &cluster).expect("a program").cluster, None);
+    }
+
+    #[test]
+    fn data_may_be_wrapped() {
+        for (data, expected) in
+            [("cGVt", Ok(Some(b"pem".to_vec()))), ("cG\r\nVt\n", Ok(Some(b"pem".to_vec()))), ("", Ok(None))]
+        {
+            assert_eq!(pem("client-key", Some(data), &None), expected, "{data:?}");
+        }
+        assert!(pem("client-key", Some("cG Vt"), &None).is_err());
     }
 
     fn of(cluster: &Cluster, user: &User) -> std::result::Result<Config, String> {

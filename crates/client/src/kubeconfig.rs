@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use base64::Engine as _;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -350,7 +349,7 @@ impl Facts {
     pub fn certificate_ends(&self) -> Option<i64> {
         let User { client_certificate_data: data, client_certificate: file, .. } = &self.credentials;
         let pem = match (data, file) {
-            (Some(data), _) => base64::prelude::BASE64_STANDARD.decode(data).ok()?,
+            (Some(data), _) => config::decoded(data).ok()?,
             (None, Some(file)) => std::fs::read(file).ok()?,
             (None, None) => return None,
         };
