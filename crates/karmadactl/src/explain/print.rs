@@ -83,7 +83,7 @@ impl<'d> Schemas<'d> {
 
     fn type_name(self, node: &'d Value) -> String {
         if let Some(name) = self.reference(node) {
-            // Times and quantities are strings in JSON, and kubectl prints that type.
+            // Times are strings in JSON, and kubectl prints that type.
             if let Some(scalar @ ("string" | "integer" | "number" | "boolean")) = self.0[name]["type"].as_str() {
                 return scalar.to_owned();
             }

@@ -250,6 +250,10 @@ impl<'a> Renderer<'a> {
             self.int_or_string(node, &mut map);
             return map;
         }
+        if node.is_quantity() && self.dialect == Dialect::V3 {
+            map.insert("oneOf".into(), json!([{"type": "string"}, {"type": "number"}]));
+            return map;
+        }
         // Version 2 has no nullable, and old clients reject fields that are not in properties: properties are omitted.
         let loose =
             self.dialect == Dialect::V2 && (node.nullable || node.preserve_unknown_fields) && node.definition.is_none();

@@ -141,6 +141,9 @@ async fn kubectl_finds_its_documents() {
     assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
     assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
     assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+    let quantity = &schemas["io.k8s.apimachinery.pkg.api.resource.Quantity"];
+    assert_eq!(quantity["oneOf"], json!([{"type": "string"}, {"type": "number"}]));
+    assert!(quantity["type"].is_null() && quantity["description"].is_string());
 }
 
 #[tokio::test]
