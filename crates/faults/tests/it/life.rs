@@ -7,9 +7,9 @@ use bytes::Bytes;
 use faults::{Dice, Disk};
 use futures::future::join_all;
 use storage::embedded::{EmbeddedStore, Options};
-use storage::{Error, KeyRange, Op, RangeRequest, Result, Store, Txn, TxnOutcome};
+use storage::{Error, Op, Result, Store, Txn, TxnOutcome};
 
-use crate::model::{Model, Ops, State};
+use crate::model::{Model, Ops, State, everything};
 
 /// In memory if possible: the disk is simulated anyway.
 pub fn directory() -> tempfile::TempDir {
@@ -69,13 +69,10 @@ impl Life<'_> {
         })
     }
 
-    /// Settles doubtful transactions by the revision only.
+    /// Settles doubtful transactions.
     async fn glance(&self, store: &EmbeddedStore, model: &mut Model, what: &str) {
         let revision = store.revision().await.unwrap();
-        let more = revision.checked_sub(model.state.revision).unwrap_or_else(|| panic!("{what}: back to {revision}"));
-        assert!(more <= model.doubtful.len() as u64, "{what}: {revision} after {}", model.state.revision);
-        let doubtful = std::mem::take(&mut model.doubtful);
-        doubtful.iter().take(more as usize).for_each(|ops| model.state.apply(ops));
+        model.settle_doubtful(store, revision, what).await;
         model.synced = None;
     }
 
@@ -142,8 +139,8 @@ impl Life<'_> {
     }
 
     async fn postpone(&self, store: &EmbeddedStore, model: &mut Model, notes: &mut Notes, dice: &mut Dice, what: &str) {
-        let before = (model.state.clone(), Vec::new());
-        model.synced = Some(before);
+        // A sync that failed before leaves changes without one.
+        model.synced.get_or_insert_with(|| (model.state.clone(), Vec::new()));
         self.note(model, notes);
         if known(store.postpone_syncs().await, what).is_none() {
             // Commits may be synced later, or not.
@@ -159,8 +156,7 @@ impl Life<'_> {
     }
 
     async fn read(&self, store: &EmbeddedStore, model: &Model, what: &str) {
-        let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
-        match store.range(all).await {
+        match store.range(everything()).await {
             Ok(found) => model.compare(&found, what),
             Err(error) => {
                 let failed = self.disk.map(Disk::failed).unwrap_or_default();

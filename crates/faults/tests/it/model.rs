@@ -7,6 +7,11 @@ use futures::StreamExt;
 use storage::embedded::EmbeddedStore;
 use storage::{Change, Error, KeyRange, LeaseId, RangeRequest, RangeResponse, Store};
 
+/// A read of the current content.
+pub fn everything() -> RangeRequest {
+    RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 }
+}
+
 /// The operations of one transaction: each key with its new value.
 pub type Ops = Vec<(Bytes, Option<Bytes>)>;
 
@@ -42,7 +47,7 @@ impl State {
 pub struct Model {
     /// Acknowledged changes.
     pub state: State,
-    /// Later requests without acknowledgement: a prefix of them may be stored.
+    /// Later requests without acknowledgement: some of them, one after another, may be stored.
     pub doubtful: Vec<Ops>,
     /// While commits are not synced: the content even after a power failure, and the changes acknowledged since.
     pub synced: Option<(State, Vec<Ops>)>,
@@ -77,11 +82,7 @@ impl Model {
     /// Compares an opened store with the model, and settles doubtful transactions.
     pub async fn settle(&mut self, store: &EmbeddedStore, what: &str) {
         let revision = store.revision().await.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let more = revision.checked_sub(self.state.revision);
-        let more = more.unwrap_or_else(|| panic!("{what}: revision {revision} after {}", self.state.revision));
-        assert!(more <= self.doubtful.len() as u64, "{what}: revision {revision} after {}", self.state.revision);
-        let doubtful = std::mem::take(&mut self.doubtful);
-        doubtful.iter().take(more as usize).for_each(|ops| self.state.apply(ops));
+        self.settle_doubtful(store, revision, what).await;
         self.synced = None;
         self.check(store, what).await;
         store.verify().await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -101,10 +102,33 @@ impl Model {
         self.check_watch(store, what).await;
     }
 
+    /// Applies the doubtful transactions that the store has. A failed one is rolled back when the next is executed, so they
+    /// follow each other; the content shows which is the first.
+    pub async fn settle_doubtful(&mut self, store: &EmbeddedStore, revision: u64, what: &str) {
+        let last = self.state.revision;
+        let more = revision.checked_sub(last).unwrap_or_else(|| panic!("{what}: revision {revision} after {last}"));
+        let (more, doubtful) = (more as usize, std::mem::take(&mut self.doubtful));
+        assert!(more <= doubtful.len(), "{what}: revision {revision} after {last}");
+        let states = (0..=doubtful.len() - more).map(|first| {
+            let mut state = self.state.clone();
+            doubtful[first..first + more].iter().for_each(|ops| state.apply(ops));
+            state
+        });
+        let mut states: Vec<State> = states.take(if more == 0 { 1 } else { usize::MAX }).collect();
+        if states.len() > 1
+            && let Ok(found) = store.range(everything()).await
+        {
+            let found = found.items.into_iter().map(|kv| (kv.key, (kv.mod_revision, kv.value))).collect();
+            // None of them: the comparison that follows reports it.
+            let fitting = states.iter().position(|state| state.keys == found);
+            states.swap(0, fitting.unwrap_or_default());
+        }
+        self.state = states.swap_remove(0);
+    }
+
     /// Compares the current content.
     pub async fn check(&self, store: &EmbeddedStore, what: &str) {
-        let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
-        let found = store.range(all).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let found = store.range(everything()).await.unwrap_or_else(|error| panic!("{what}: {error}"));
         self.compare(&found, what);
     }
 
