@@ -115,8 +115,7 @@ fn pod(pod: &Value, ranges: &[&Value]) -> Vec<String> {
 
 /// The resources that the pod itself requests or is limited to. They replace those of its containers.
 pub(super) fn of_pod(spec: &Value, part: &str) -> Amounts {
-    let applies = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
-    owned(&spec["resources"][part]).into_iter().filter(|(name, _)| applies(name)).collect()
+    owned(&spec["resources"][part]).into_iter().filter(|(name, _)| crate::pods::has_pod_level(name)).collect()
 }
 
 /// Resources of the whole pod: its own, the sum of its containers, or its largest init container. Sidecars count with the
