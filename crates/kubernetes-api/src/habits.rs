@@ -32,6 +32,16 @@ pub(crate) fn generation_of(group: &str, kind: &str) -> Option<&'static [&'stati
     }
 }
 
+/// The metadata whose change raises `metadata.generation` as well. Controllers of Deployments copy annotations to
+/// ReplicaSets, and readers of EndpointSlices select by labels.
+pub(crate) fn metadata_of_generation(group: &str, kind: &str) -> Option<&'static str> {
+    match (group, kind) {
+        ("apps", "Deployment") => Some("annotations"),
+        ("discovery.k8s.io", "EndpointSlice") => Some("labels"),
+        _ => None,
+    }
+}
+
 /// Whether a PUT requires a resourceVersion.
 pub(crate) fn requires_version(group: &str, kind: &str) -> bool {
     match group {

@@ -8,7 +8,7 @@ use apimachinery::names::NameRule;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, ResourceInfo, Strategy};
 use apimachinery::schema::TypeOf;
 use apimachinery::{Object, Status};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::conversion::Conversion;
 use crate::types::schema_for;
@@ -25,6 +25,7 @@ pub(crate) struct BuiltIn {
     /// The `apiVersion` and the type of the other form of a kind that has two.
     other_form: Option<(String, TypeOf)>,
     generation_of: Option<&'static [&'static str]>,
+    metadata_of_generation: Option<&'static str>,
     prepare_create: Option<prepare::Create>,
     prepare_update: Option<prepare::Update>,
     prepare_status: Option<prepare::Update>,
@@ -43,6 +44,7 @@ impl BuiltIn {
             other_form: Conversion::other_form(&info.resource)
                 .and_then(|kind| Some((kind.api_version(), schema_for(&kind)?))),
             generation_of: habits::generation_of(group, kind),
+            metadata_of_generation: habits::metadata_of_generation(group, kind),
             prepare_create: prepare::for_create(group, kind),
             prepare_update: prepare::for_update(group, kind),
             prepare_status: prepare::for_status(group, kind),
@@ -55,6 +57,11 @@ impl BuiltIn {
 fn is_former_version(group: &str, api_version: &str) -> bool {
     let version = api_version.strip_prefix(group).and_then(|rest| rest.strip_prefix('/'));
     version.is_some_and(|version| version.contains("alpha") || version.contains("beta"))
+}
+
+/// The labels or annotations of an object; an empty map is the same as none.
+fn entries<'o>(object: &'o Value, field: &str) -> Option<&'o Map<String, Value>> {
+    object["metadata"][field].as_object().filter(|entries| !entries.is_empty())
 }
 
 impl Strategy for BuiltIn {
@@ -168,7 +175,9 @@ impl Strategy for BuiltIn {
     }
 
     fn raises_generation(&self, old: &Value, new: &Value) -> bool {
-        self.generation_of.is_some_and(|parts| parts.iter().any(|part| old.get(*part) != new.get(*part)))
+        let differs = |part: &&str| old.get(*part) != new.get(*part);
+        self.generation_of.is_some_and(|parts| parts.iter().any(differs))
+            || self.metadata_of_generation.is_some_and(|field| entries(old, field) != entries(new, field))
     }
 
     fn allows_unconditional_update(&self) -> bool {

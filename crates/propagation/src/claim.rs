@@ -58,6 +58,21 @@ impl MetadataEdits {
         object["metadata"] != before
     }
 
+    /// Applies the edits to a template as its API server does, which counts changes of a Deployment's annotations: the
+    /// generation is part of what is compared and propagated.
+    pub fn apply_to_template(&self, template: &mut Value) {
+        let before = template["metadata"]["annotations"].clone();
+        let is_deployment = template["kind"] == "Deployment" && Template(template).api_version().starts_with("apps/");
+        self.apply(template);
+        let metadata = &mut template["metadata"];
+        if is_deployment
+            && metadata["annotations"] != before
+            && let Some(generation) = metadata["generation"].as_i64()
+        {
+            metadata["generation"] = (generation + 1).into();
+        }
+    }
+
     /// Applies the edits to typed metadata. Returns whether anything changed.
     pub fn apply_typed(&self, metadata: &mut apimachinery::meta::ObjectMeta) -> bool {
         let mut changed = false;
@@ -185,6 +200,20 @@ mod tests {
         let mut policy = Policy::named(key);
         policy.metadata.labels.insert(policy.scope.policy_id_label().to_owned(), "id".to_owned());
         policy
+    }
+
+    #[test]
+    fn a_claim_raises_the_generation_as_the_api_server_will() {
+        let policy = policy(&PolicyKey::namespaced("ns", "pp"));
+        for (api_version, kind, expected) in
+            [("apps/v1", "Deployment", 2), ("apps/v1", "StatefulSet", 1), ("example.io/v1", "Deployment", 1)]
+        {
+            let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 1}});
+            claim(&policy, Template(&object)).unwrap().apply_to_template(&mut object);
+            assert_eq!(Template(&object).generation(), expected, "{api_version} {kind}");
+            marks(&policy).apply_to_template(&mut object);
+            assert_eq!(Template(&object).generation(), expected, "nothing is changed by the second");
+        }
     }
 
     #[test]

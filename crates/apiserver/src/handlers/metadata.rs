@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Call;
 use super::status::named;
+use super::update::next_generation;
 use crate::cache::keys;
 use crate::errors;
 
@@ -76,8 +77,11 @@ impl Call<'_> {
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
-        let raises = self.resource.strategy.raises_generation(&old, &new);
-        Ok((is_known && wrong.is_empty() && !raises).then_some((old, new)))
+        let strategy = &self.resource.strategy;
+        if strategy.has_generation() && strategy.raises_generation(&old, &new) {
+            new["metadata"]["generation"] = next_generation(&old);
+        }
+        Ok((is_known && wrong.is_empty()).then_some((old, new)))
     }
 
     /// The stored form of the object with its new metadata.

@@ -219,8 +219,7 @@ impl Call<'_> {
         let owners_seen = Some(&owners);
         let counts = !matches!(self.info.subresource.as_str(), "status" | "binding" | "eviction");
         if strategy.has_generation() && counts && strategy.raises_generation(old, &new) {
-            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
-            new["metadata"]["generation"] = generation.into();
+            new["metadata"]["generation"] = next_generation(old);
         }
         new["metadata"]["resourceVersion"].clone_from(&old["metadata"]["resourceVersion"]);
         // A later time alone is no change.
@@ -419,6 +418,11 @@ pub(super) enum Written {
     Unchanged(Changed),
     /// Another write came first; the current object, if it still exists.
     Raced(Option<Arc<Object>>),
+}
+
+/// The generation of an object after a change that raises it.
+pub(super) fn next_generation(old: &Value) -> Value {
+    (old["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into()
 }
 
 pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Arc<Object>>, Status> {

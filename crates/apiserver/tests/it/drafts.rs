@@ -127,6 +127,28 @@ async fn patches_are_accepted_as_trees() {
     }
 }
 
+/// Of Deployments. A patch of the metadata alone is written without the rest of the object.
+#[tokio::test]
+async fn annotations_raise_the_generation_on_every_path() {
+    let (_server, client) = server().await;
+    let (resource, key) = (deployments(), ObjectKey::namespaced("default", "d"));
+    client.create(&resource, &deployment("d", json!({}))).await.expect("created");
+    let annotations = |value: Value| json!({"metadata": {"annotations": value}});
+    let rows = [
+        (Patch::Merge(annotations(json!({"a": "1"}))), 2),
+        (Patch::Merge(annotations(json!({"a": "1"}))), 2),
+        (Patch::Merge(json!({"metadata": {"labels": {"c": "d"}}})), 2),
+        (Patch::Strategic(annotations(json!({"a": "2"}))), 3),
+        (Patch::Merge(annotations(json!({"a": null}))), 4),
+        (Patch::Merge(annotations(json!({"a": null}))), 4),
+        (Patch::Merge(json!({"metadata": annotations(json!({"b": "1"}))["metadata"], "spec": {"replicas": 3}})), 5),
+    ];
+    for (patch, expected) in rows {
+        let patched = client.patch(&resource, &key, &patch, &PatchOptions::default()).await.expect("patched");
+        assert_eq!(lasting(&patched)["metadata"]["generation"], expected, "{patch:?}");
+    }
+}
+
 #[tokio::test]
 async fn the_writer_and_the_cache_share_a_committed_object() {
     let (_server, client) = server().await;

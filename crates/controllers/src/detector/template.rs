@@ -202,10 +202,10 @@ impl Detector {
         if let Some(edits) = edits.take_if(|_| self.has_no_binding(tree)) {
             // Written with the binding, in one transaction.
             unwritten = Some(guarded(Template(tree), &edits));
-            edits.apply(tree);
+            edits.apply_to_template(tree);
         } else if let Some(edits) = edits {
             let patch = guarded(Template(tree), &edits);
-            edits.apply(tree);
+            edits.apply_to_template(tree);
             self.claim(key, tree, patch, policy).await?;
         }
         let built = self.build(key, Template(tree), policy).await;

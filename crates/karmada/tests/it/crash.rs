@@ -29,7 +29,7 @@ fn names(member: &Karmada) -> BTreeSet<String> {
     listed.lines().filter_map(|line| line.rsplit_once('/')).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// UID and generation of every Deployment: an unneeded write of its spec, or its deletion, changes them.
+/// UID and generation of every Deployment: an unneeded write of its spec or annotations, or its deletion, changes them.
 fn identities(member: &Karmada) -> BTreeSet<String> {
     let columns = "jsonpath={range .items[*]}{.metadata.name} {.metadata.uid} {.metadata.generation}{\"\\n\"}{end}";
     member.ok(&["get", "deployments", "-o", columns]).lines().map(str::to_owned).collect()
@@ -54,7 +54,7 @@ fn a_killed_control_plane_continues_where_it_stopped() {
     let items: Vec<Value> = (0..DEPLOYMENTS).map(deployment).collect();
     let all = file("all.json", &json!({"apiVersion": "v1", "kind": "List", "items": items}));
     let creating = Command::new("kubectl")
-        .args(["create", "-f", &all])
+        .args(["create", "--save-config", "-f", &all])
         .env("KUBECONFIG", plane.kubeconfig())
         .env("HOME", directory.path())
         .stdout(Stdio::piped())

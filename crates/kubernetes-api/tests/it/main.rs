@@ -13,6 +13,7 @@ use apimachinery::GroupVersionKind;
 use apimachinery::resource::{Resource, Subresource};
 use apimachinery::schema::{ListType, Type, TypeOf};
 use kubernetes_api::{resources, schema_for, schemas};
+use serde_json::{Value, json};
 
 fn type_of(group: &str, version: &str, kind: &str) -> TypeOf {
     schema_for(&GroupVersionKind::new(group, version, kind)).expect("a built-in kind")
@@ -96,4 +97,23 @@ fn only_some_kinds_keep_a_generation() {
     assert!(deployments.has_generation() && deployments.raises_generation(&old, &new));
     assert!(!deployments.raises_generation(&old, &old));
     assert!(!find("", "configmaps").strategy.has_generation());
+}
+
+#[test]
+fn metadata_counts_for_the_generation_of_two_kinds() {
+    let object =
+        |labels: Value, annotations: Value| json!({"metadata": {"labels": labels, "annotations": annotations}});
+    let (plain, empty) = (json!({"metadata": {}}), object(json!({}), json!({})));
+    let (labelled, annotated) = (object(json!({"a": "b"}), json!({})), object(json!({}), json!({"a": "b"})));
+    let cases = [
+        ("apps", "deployments", false, true),
+        ("discovery.k8s.io", "endpointslices", true, false),
+        ("apps", "replicasets", false, false),
+    ];
+    for (group, plural, by_labels, by_annotations) in cases {
+        let strategy = find(group, plural).strategy;
+        assert!(!strategy.raises_generation(&plain, &empty), "{plural}");
+        assert_eq!(strategy.raises_generation(&plain, &labelled), by_labels, "{plural}");
+        assert_eq!(strategy.raises_generation(&annotated, &plain), by_annotations, "{plural}");
+    }
 }

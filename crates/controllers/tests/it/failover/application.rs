@@ -102,7 +102,11 @@ async fn every_purge_mode_preserves_the_state() {
         assert_eq!(copy(&plane, &from, "web").await.is_some(), stays, "{mode}");
         report(&plane, &to, "web", 3).await;
         if mode == "Never" {
-            tokio::time::sleep(Duration::from_secs(1200)).await;
+            for _ in 0..120 {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                // The member's controller observes each change, such as the removal of the label.
+                report(&plane, &to, "web", 3).await;
+            }
             assert!(copy(&plane, &from, "web").await.is_some());
             let left = tasks(&binding(&plane, "web").await);
             assert_eq!((left.len(), &left[0]["suppressDeletion"]), (1, &json!(true)));
