@@ -17,9 +17,23 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("node_amounts", node_amounts),
     ("pod_affinity_term", pod_affinity_term),
     ("pod_ranges", pod_ranges),
+    ("scheduling", scheduling),
     ("spread_constraint", spread_constraint),
     ("toleration", toleration),
 ];
+
+/// The tolerations of a runtime class differ in more than their seconds.
+fn scheduling(scheduling: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("tolerations");
+    let mut seen = HashSet::new();
+    for (index, toleration) in list(scheduling, "tolerations").iter().enumerate() {
+        let part = |field: &str| toleration[field].as_str().unwrap_or_default();
+        if !seen.insert(["key", "operator", "value", "effect"].map(part)) {
+            let shown = internal::shown("Toleration", toleration);
+            errors.push(Error::duplicate(&at.index(index).path(), Value::Null).shown_as(shown));
+        }
+    }
+}
 
 const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
 

@@ -188,4 +188,13 @@ fn runtime_classes() {
             scheduling.tolerations[0].operator: Unsupported value: "Foo": supported values: "Equal", "Exists"
         "#]],
     );
+    check(
+        "node.k8s.io",
+        "RuntimeClass",
+        "{handler: a, scheduling: {tolerations: [{key: k, operator: Exists}, {key: k, operator: Exists, effect: NoExecute}, \
+         {key: k, operator: Exists, effect: NoExecute, tolerationSeconds: 1}]}}",
+        expect![[r#"
+            scheduling.tolerations[2]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"","Effect":"NoExecute","TolerationSeconds":1}
+        "#]],
+    );
 }

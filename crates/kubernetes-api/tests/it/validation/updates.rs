@@ -241,6 +241,26 @@ fn immutable_fields_are_rejected() {
             provisioner: Forbidden: updates to provisioner are forbidden.
         "#]],
         ),
+        (
+            "storage.k8s.io",
+            "StorageClass",
+            "provisioner: a",
+            "allowedTopologies",
+            "[{matchLabelExpressions: [{key: a}]}]",
+            expect![[r#"
+            allowedTopologies[0].matchLabelExpressions[0].values: Required value
+        "#]],
+        ),
+        (
+            "node.k8s.io",
+            "RuntimeClass",
+            "handler: a",
+            "scheduling",
+            "{nodeSelector: {a b: c}}",
+            expect![[r#"
+            scheduling.nodeSelector: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+        "#]],
+        ),
     ] {
         expected.assert_eq(&update(group, kind, document, path, yaml(value)));
     }
