@@ -201,7 +201,8 @@ fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, pa
     errors
 }
 
-fn validate_annotation_pairs<'a>(
+/// The same of annotations in any form.
+pub fn validate_annotation_pairs<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a str)>,
     path: impl Fn() -> Path,
 ) -> ErrorList {

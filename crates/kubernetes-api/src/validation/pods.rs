@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use apimachinery::field::{Error, ErrorList};
+use apimachinery::names;
 use serde_json::Value;
 
 use super::at::At;
@@ -155,6 +156,9 @@ fn namespace_of(sysctl: &str) -> Option<&'static str> {
 pub(super) fn template_metadata(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else { return };
     labels(&metadata["labels"], &at.child("labels"), errors);
+    let annotations = metadata["annotations"].as_object().into_iter().flatten();
+    let pairs = annotations.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()));
+    errors.extend(names::validate_annotation_pairs(pairs, || at.child("annotations").path()));
 }
 
 fn template_spec(template: &Object, at: &At<'_>, errors: &mut ErrorList) {

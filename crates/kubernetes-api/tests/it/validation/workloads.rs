@@ -84,6 +84,18 @@ fn workloads() {
         // Upstream validates the pods of stateful sets only when they are created.
         expect![""],
     );
+    let annotated = "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}, annotations: {A/B: x, c d: y}}, \
+                     spec: {containers: [{name: a, image: a}]}}}";
+    for kind in ["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"] {
+        check(
+            "apps",
+            kind,
+            annotated,
+            expect![[r#"
+                spec.template.annotations: Invalid value: "c d": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            "#]],
+        );
+    }
     check(
         "apps",
         "StatefulSet",
