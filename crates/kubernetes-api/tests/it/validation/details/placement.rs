@@ -51,6 +51,12 @@ fn placement() {
             "#]],
         ),
         (
+            "topologySpreadConstraints: [{topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
+            expect![[r#"
+                spec.topologySpreadConstraints[0].maxSkew: Invalid value: 0: must be greater than zero
+            "#]],
+        ),
+        (
             "topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotSchedule}, {maxSkew: 2, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
             expect![[r#"
                 spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "{a, DoNotSchedule}"
