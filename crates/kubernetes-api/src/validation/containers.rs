@@ -342,9 +342,11 @@ pub(super) fn field_reference(reference: &Object, supported_fields: &[&str], at:
     if version != "v1" {
         return refuse(&format!("unsupported pod version: {version}"));
     }
+    // An old name.
+    let path = if path == "spec.host" { "spec.nodeName" } else { path };
     let subscripted = path.strip_suffix("']").and_then(|path| path.split_once("['"));
     let Some((map, key)) = subscripted else {
-        if supported_fields.contains(&path) || path == "spec.host" {
+        if supported_fields.contains(&path) {
             return;
         }
         if !KNOWN.contains(&path) && !VARIABLES.contains(&path) {

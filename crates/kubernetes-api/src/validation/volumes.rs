@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::at::At;
 use super::checks::{no_backsteps, supported};
-use super::containers::resource_field;
+use super::containers::{field_reference, resource_field};
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
 
@@ -135,13 +135,7 @@ fn downward_items(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         match (object(file, "fieldRef"), object(file, "resourceFieldRef")) {
             (Some(reference), other) => {
-                let path = text(reference, "fieldPath");
-                let subscript =
-                    ["metadata.annotations['", "metadata.labels['"].iter().any(|start| path.starts_with(start));
-                if !path.is_empty() && !subscript && !VOLUME_FIELDS.contains(&path) {
-                    let at = at.child("fieldRef");
-                    supported(&path.into(), &VOLUME_FIELDS, &at.child("fieldPath"), errors);
-                }
+                field_reference(reference, &VOLUME_FIELDS, &at.child("fieldRef"), errors);
                 if other.is_some() {
                     let detail = "fieldRef and resourceFieldRef can not be specified simultaneously";
                     invalid(errors, at, &"resource".into(), detail);

@@ -38,6 +38,15 @@ fn parts_of_pods() {
             "#]],
         ),
         (
+            "volumes: [{name: v, downwardAPI: {items: [{path: a, fieldRef: {apiVersion: v2, fieldPath: metadata.name}}, {path: b, fieldRef: {fieldPath: spec.host}}]}}, {name: w, projected: {sources: [{downwardAPI: {items: [{path: a, fieldRef: {fieldPath: metadata.x}}, {path: b, fieldRef: {fieldPath: \"metadata.labels['a b']\"}}]}}]}}], containers: [{name: a, image: a}]",
+            expect![[r#"
+                spec.volumes[0].downwardAPI.fieldRef.fieldPath: Invalid value: "metadata.name": error converting fieldPath: unsupported pod version: v2
+                spec.volumes[0].downwardAPI.fieldRef.fieldPath: Unsupported value: "spec.nodeName": supported values: "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"
+                spec.volumes[1].projected.sources[0].downwardAPI.fieldRef: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+                spec.volumes[1].projected.sources[0].downwardAPI.fieldRef.fieldPath: Invalid value: "metadata.x": error converting fieldPath: field label not supported: metadata.x
+            "#]],
+        ),
+        (
             "containers: [{name: a, image: a, env: [{name: a, valueFrom: {fileKeyRef: {volumeName: '', path: /x, key: a=b}}}]}]",
             expect![[r#"
                 spec.containers[0].env[0].valueFrom.fileKeyRef.volumeName: Required value
