@@ -1,5 +1,6 @@
 //! Defaults that depend on more than an absent field. Each function gets the object of the definition that names it.
 
+use apimachinery::quantity::Quantity;
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
@@ -24,6 +25,12 @@ pub(super) fn named(name: &str) -> Option<Computed> {
         "requests_from_limits" => requests_from_limits,
         "scaling_behavior" => scaling_behavior,
         "service" => service,
+        "round_allocated" => |status| round(status, &["allocatedResources"]),
+        "round_capacity" => |object| round(object, &["allocatable", "allocatedResources", "capacity"]),
+        "round_limits" => |item| round(item, &["default", "defaultRequest", "max", "maxLimitRequestRatio", "min"]),
+        "round_overhead" => |spec| round(spec, &["overhead"]),
+        "round_quota" => |object| round(object, &["hard", "used"]),
+        "round_requirements" => |resources| round(resources, &["limits", "requests"]),
         "string_data" => string_data,
         "target_port" => target_port,
         "volume_source" => volume_source,
@@ -231,6 +238,25 @@ fn limit_range_item(item: &mut Object) {
         let Some(target) = made(item, to) else { continue };
         for (name, amount) in amounts {
             target.entry(name).or_insert(amount);
+        }
+    }
+}
+
+/// Amounts of resources have no parts of a thousandth.
+fn round(map: &mut Object, fields: &[&str]) {
+    for field in fields {
+        let amounts = map.get_mut(*field).and_then(Value::as_object_mut);
+        for amount in amounts.into_iter().flat_map(Object::values_mut) {
+            let Value::String(text) = &*amount else { continue };
+            if !text.bytes().any(|byte| matches!(byte, b'n' | b'u' | b'.' | b'-')) {
+                continue;
+            }
+            let Ok(exact) = text.parse::<Quantity>() else { continue };
+            let milli = exact.milli_value();
+            let rounded = Quantity::from_milli(milli, exact.format());
+            if rounded != exact && milli != i64::MAX && milli != i64::MIN {
+                *amount = rounded.to_string().into();
+            }
         }
     }
 }

@@ -44,6 +44,55 @@ fn bytes_and_times_have_one_form() {
     );
 }
 
+/// Other amounts, such as the overhead of a runtime class, keep parts of a thousandth.
+#[test]
+fn amounts_of_resources_are_rounded_up_to_thousandths() {
+    check(
+        "",
+        "ResourceQuota",
+        "spec: {hard: {a: 1n, b: '1.000001', c: 1500u, d: 1e-6, e: 0.1m, f: '1.5', g: 1000m}}",
+        &expect![[r#"
+            spec:
+              hard:
+                a: 1m
+                b: 1001m
+                c: 2m
+                d: "1e-3"
+                e: 1m
+                f: 1500m
+                g: "1"
+            status: {}
+        "#]],
+    );
+    check(
+        "",
+        "LimitRange",
+        "spec: {limits: [{type: Container, max: {x: 0.1m}}]}",
+        &expect![[r#"
+            spec:
+              limits:
+              - default:
+                  x: 1m
+                defaultRequest:
+                  x: 1m
+                max:
+                  x: 1m
+                type: Container
+        "#]],
+    );
+    check(
+        "node.k8s.io",
+        "RuntimeClass",
+        "{handler: a, overhead: {podFixed: {cpu: 100u}}}",
+        &expect![[r#"
+            handler: a
+            overhead:
+              podFixed:
+                cpu: 100u
+        "#]],
+    );
+}
+
 /// As earlier versions stored it.
 #[test]
 fn wrapped_bytes_have_a_protobuf_form() {
