@@ -47,6 +47,7 @@ pub(crate) fn for_status(group: &str, kind: &str) -> Option<Update> {
     Some(match (group, kind) {
         ("", "PersistentVolume") => date_new_phase,
         ("", "Pod") => |_, old, pod| pods::keep(old, pod),
+        ("apps", "DaemonSet") => |_, old, set| set_template_generation(set, template_generation(old)),
         _ => return None,
     })
 }
@@ -179,9 +180,12 @@ pub(crate) fn begin_template_generation(set: &mut Value) {
     }
 }
 
+fn template_generation(set: &Value) -> &str {
+    set["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().unwrap_or("0")
+}
+
 fn count_templates(old: &Value, set: &mut Value) {
-    let before = old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().unwrap_or("0");
-    let before: i64 = before.parse().unwrap_or(0);
+    let before: i64 = template_generation(old).parse().unwrap_or(0);
     let changed = old["spec"]["template"] != set["spec"]["template"];
     set_template_generation(set, &(before + i64::from(changed)).to_string());
 }
@@ -212,6 +216,24 @@ mod tests {
         let mut same = manual.clone();
         name_job_pods(&mut same);
         assert_eq!(same, manual);
+    }
+
+    #[test]
+    fn a_written_status_keeps_the_number_of_the_template() {
+        let context = RequestContext {
+            now: apimachinery::meta::Time::new("2026-01-01T00:00:00Z".parse().expect("a time")),
+            user: String::new(),
+            groups: Vec::new(),
+            subresource: "status".to_owned(),
+            dry_run: false,
+        };
+        let write = for_status("apps", "DaemonSet").expect("a rule for daemon sets");
+        let mut old = json!({});
+        set_template_generation(&mut old, "3");
+        let mut new = json!({"status": {"numberReady": 1}});
+        begin_template_generation(&mut new);
+        write(&context, &old, &mut new);
+        assert_eq!(new["metadata"], old["metadata"]);
     }
 
     #[test]
