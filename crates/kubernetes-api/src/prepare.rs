@@ -36,6 +36,7 @@ pub(crate) fn for_update(group: &str, kind: &str) -> Option<Update> {
         ("", "Service") => |_, old, service| services::carry_over(old, service),
         ("", "ServiceAccount") => |_, _, account| name_secrets(account),
         ("apps", "DaemonSet") => |_, old, set| count_templates(old, set),
+        ("batch", "Job") => |_, _, job| label_job(job),
         ("discovery.k8s.io", "EndpointSlice") => |_, old, slice| drop_topology(old, slice),
         ("resource.k8s.io", "ResourceSlice") => |context, _, slice| date_taints(context, slice),
         _ => return None,
@@ -156,7 +157,11 @@ fn name_job_pods(job: &mut Value) {
             selected.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
         }
     }
-    // Without labels, a job gets the labels of its template.
+    label_job(job);
+}
+
+/// Without labels, a job gets the labels of its template, also when an update removes the last one.
+fn label_job(job: &mut Value) {
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
     let own = job["metadata"]["labels"].as_object().is_some_and(|labels| !labels.is_empty());
     if let Some(metadata) = job.metadata_mut().filter(|_| labels.is_object() && !own) {
@@ -218,15 +223,19 @@ mod tests {
         assert_eq!(same, manual);
     }
 
-    #[test]
-    fn a_written_status_keeps_the_number_of_the_template() {
-        let context = RequestContext {
+    fn context(subresource: &str) -> RequestContext {
+        RequestContext {
             now: apimachinery::meta::Time::new("2026-01-01T00:00:00Z".parse().expect("a time")),
             user: String::new(),
             groups: Vec::new(),
-            subresource: "status".to_owned(),
+            subresource: subresource.to_owned(),
             dry_run: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_written_status_keeps_the_number_of_the_template() {
+        let context = context("status");
         let write = for_status("apps", "DaemonSet").expect("a rule for daemon sets");
         let mut old = json!({});
         set_template_generation(&mut old, "3");
@@ -234,6 +243,20 @@ mod tests {
         begin_template_generation(&mut new);
         write(&context, &old, &mut new);
         assert_eq!(new["metadata"], old["metadata"]);
+    }
+
+    #[test]
+    fn jobs_without_labels_get_those_of_their_template() {
+        let context = context("");
+        let update = for_update("batch", "Job").expect("a rule for jobs");
+        let old =
+            json!({"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"metadata": {"labels": {"c": "d"}}}}});
+        let mut new = old.clone();
+        update(&context, &old, &mut new);
+        assert_eq!(new, old);
+        new["metadata"] = json!({"name": "j"});
+        update(&context, &old, &mut new);
+        assert_eq!(new["metadata"], json!({"name": "j", "labels": {"c": "d"}}));
     }
 
     #[test]
