@@ -231,6 +231,10 @@ fn policy_peer(peer: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn policy_port(port: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    // An empty name is a name.
+    if let Some(name) = port.get("port").filter(|name| *name == "") {
+        super::checks::port(name, &at.child("port"), errors);
+    }
     let Some(end) = port.get("endPort") else { return };
     let at_end = at.child("endPort");
     match port.get("port").map(Value::as_i64) {

@@ -251,11 +251,13 @@ fn networks() {
         (
             "networking.k8s.io",
             "NetworkPolicy",
-            "spec: {ingress: [{ports: [{port: 9, endPort: 70000}, {port: http, endPort: 1}, {endPort: 1}]}]}",
+            "spec: {ingress: [{ports: [{port: 9, endPort: 70000}, {port: http, endPort: 1}, {endPort: 1}, {port: ''}]}]}",
             expect![[r#"
                 spec.ingress[0].ports[0].endPort: Invalid value: 70000: must be between 1 and 65535, inclusive
                 spec.ingress[0].ports[1].endPort: Invalid value: 1: may not be specified when `port` is non-numeric
                 spec.ingress[0].ports[2].endPort: Invalid value: 1: may not be specified when `port` is not specified
+                spec.ingress[0].ports[3].port: Invalid value: "": must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)
+                spec.ingress[0].ports[3].port: Invalid value: "": must contain at least one letter (a-z)
             "#]],
         ),
         (
