@@ -65,14 +65,31 @@ impl Annotated {
         Ok(pods.into_iter().filter(is_requested).filter_map(value).collect())
     }
 
-    fn object(server: &Shared, requested: &Described) -> Result<Option<(Arc<Object>, Quantity)>, Status> {
-        let key = match requested.namespace.as_str() {
-            "" => ObjectKey::cluster(requested.name.as_str()),
-            namespace => ObjectKey::namespaced(namespace, requested.name.as_str()),
+    /// The named object or, for the name `*`, the objects of a selector, with their values of the metric.
+    fn objects(
+        server: &Shared,
+        requested: &Described,
+        selector: &Selector,
+    ) -> Result<Vec<(Arc<Object>, Quantity)>, Status> {
+        let namespace = Some(requested.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+        let Some(place) = place(server, &requested.resource) else { return Ok(Vec::new()) };
+        let resource = server.cache.resource(&place);
+        let objects: Vec<Arc<Object>> = if requested.name == "*" {
+            let (objects, _, _) =
+                resource.list(namespace, None, 0, |object| selector.matches_with(|key| object.label(key)))?;
+            objects
+        } else {
+            let key = match namespace {
+                None => ObjectKey::cluster(requested.name.as_str()),
+                Some(namespace) => ObjectKey::namespaced(namespace, requested.name.as_str()),
+            };
+            resource.get(&key)?.into_iter().collect()
         };
-        let Some(place) = place(server, &requested.resource) else { return Ok(None) };
-        let Some(object) = server.cache.resource(&place).get(&key)? else { return Ok(None) };
-        Ok(series::value([&object.annotations()], &requested.metric).map(|value| (object, value)))
+        let value = |object: Arc<Object>| {
+            let value = series::value([&object.annotations()], &requested.metric)?;
+            Some((object, value))
+        };
+        Ok(objects.into_iter().filter_map(value).collect())
     }
 
     fn custom(server: &Shared, info: &RequestInfo, now: Time) -> Result<Value, Status> {
@@ -82,13 +99,14 @@ impl Annotated {
             json!({"describedObject": {"kind": kind, "namespace": requested.namespace, "name": name, "apiVersion": api_version},
                 "metric": {"name": requested.metric, "selector": null}, "timestamp": now, "windowSeconds": 15, "value": value})
         };
+        let selector = selector(info)?;
         let items: Vec<Value> = match (requested.resource.as_str(), requested.name.as_str()) {
             ("pods", "*") => {
-                let found = Self::pods(server, &requested, &selector(info)?)?;
+                let found = Self::pods(server, &requested, &selector)?;
                 found.iter().map(|(meta, value)| item("Pod", "/v1", &meta.name, *value)).collect()
             }
             _ => {
-                let found = Self::object(server, &requested)?;
+                let found = Self::objects(server, &requested, &selector)?;
                 found.iter().map(|(it, value)| item(it.kind(), it.api_version(), it.name(), *value)).collect()
             }
         };

@@ -72,6 +72,8 @@ async fn values(member: &Member, path: &str) -> Vec<String> {
     }
 }
 
+const ABSENT: &str = "the server could not find the metric hits for deployments.apps";
+
 #[tokio::test(start_paused = true)]
 async fn custom_and_external_metrics_are_annotations() {
     let member = member(MemberOptions::new("m1")).await;
@@ -87,6 +89,10 @@ async fn custom_and_external_metrics_are_annotations() {
     assert_eq!(values(&member, &pods).await, ["Pod=700m", "Pod=700m"]);
     let object = format!("{custom}/namespaces/default/deployments.apps/web/hits");
     assert_eq!(values(&member, &object).await, ["Deployment=700m"]);
+    for (query, expected) in [("", &["Deployment=700m"][..]), ("?labelSelector=app%3Dother", &[ABSENT])] {
+        let all = format!("{custom}/namespaces/default/deployments.apps/*/hits{query}");
+        assert_eq!(values(&member, &all).await, expected, "{query}");
+    }
     let unknown = format!("{custom}/namespaces/default/pods/*/misses");
     assert_eq!(values(&member, &unknown).await, ["the server could not find the metric misses for pods"]);
     for (resource, code) in [("nonsense.example.io", 404), ("services", 404)] {
