@@ -6,11 +6,15 @@ use apimachinery::meta::null_as_default;
 use apimachinery::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH};
+use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Answer, Client, Error, MAX_LIST_BYTES, Result, codec};
+use crate::{Client, Error, MAX_LIST_BYTES, Result, codec, read_body};
 
+/// The documents that list all groups.
+const ROOTS: [&str; 2] = ["/api", "/apis"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
 /// A resource of a group version, as discovery lists it.
@@ -84,6 +88,18 @@ impl Discovery {
     }
 }
 
+/// The entity tags of a server's discovery documents, to read them again only after a change:
+/// [`Client::discovery_if_changed`]. Empty unless both are aggregated: of a list of groups, the tag says nothing about
+/// the resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveryTags(Option<[HeaderValue; 2]>);
+
+/// A discovery document and its entity tag.
+struct Document {
+    bytes: Bytes,
+    tag: Option<HeaderValue>,
+}
+
 impl Client {
     /// Reads the served resources: by aggregated discovery if the server supports it, otherwise group by group.
     ///
@@ -91,27 +107,79 @@ impl Client {
     /// When the lists of groups cannot be read. A single group that fails is named in [`Discovery::failed`].
     pub fn discovery<'a>(&'a self) -> BoxFuture<'a, Result<Discovery>> {
         Box::pin(async move {
-            let mut discovery = Discovery::default();
-            for root in ["/api", "/apis"] {
-                let bytes = self.discovery_document(root, AGGREGATED).await?;
-                let probe: Probe = decode(root, &bytes)?;
-                if probe.kind == "APIGroupDiscoveryList" {
-                    add_aggregated(&mut discovery, decode(root, &bytes)?);
-                } else {
-                    self.add_legacy(&mut discovery, root, &bytes).await?;
-                }
-            }
-            Ok(discovery)
+            let documents = self.root_documents(None).await?;
+            self.read_documents(documents).await.map(|(discovery, _)| discovery)
         })
     }
 
-    async fn discovery_document(&self, path: &str, accept: &str) -> Result<Bytes> {
-        let mut request = codec::request(http::Method::GET, path, Bytes::new(), "")?;
-        let accept = http::HeaderValue::from_str(accept).map_err(|e| Error::encode(path, e))?;
-        request.headers_mut().insert(http::header::ACCEPT, accept);
-        match self.answer(request, MAX_LIST_BYTES).await? {
-            Answer::Bytes(bytes) => Ok(bytes),
-            Answer::Payload(_) => Err(Error::unexpected(path, "an object instead of a discovery document")),
+    /// [`Client::discovery`], and the tags for the next time; `None` if nothing has changed since the tags are of.
+    ///
+    /// # Errors
+    /// As [`Client::discovery`].
+    pub fn discovery_if_changed<'a>(
+        &'a self,
+        known: &'a DiscoveryTags,
+    ) -> BoxFuture<'a, Result<Option<(Discovery, DiscoveryTags)>>> {
+        Box::pin(async move {
+            if let Some(tags) = &known.0 {
+                match self.root_documents(Some(tags)).await? {
+                    [None, None] => return Ok(None),
+                    documents @ [Some(_), Some(_)] => return self.read_documents(documents).await.map(Some),
+                    // The unchanged one is needed, too.
+                    _ => {}
+                }
+            }
+            let documents = self.root_documents(None).await?;
+            self.read_documents(documents).await.map(Some)
+        })
+    }
+
+    /// `/api` and `/apis`; `None` in the place of one that still has its tag.
+    async fn root_documents(&self, tags: Option<&[HeaderValue; 2]>) -> Result<[Option<Document>; 2]> {
+        let [core, groups] = ROOTS;
+        Ok([
+            self.discovery_document(core, AGGREGATED, tags.map(|tags| &tags[0])).await?,
+            self.discovery_document(groups, AGGREGATED, tags.map(|tags| &tags[1])).await?,
+        ])
+    }
+
+    async fn read_documents(&self, documents: [Option<Document>; 2]) -> Result<(Discovery, DiscoveryTags)> {
+        let (mut discovery, mut tags) = (Discovery::default(), Vec::new());
+        for (root, document) in ROOTS.into_iter().zip(documents) {
+            let Document { bytes, tag } = modified(root, document)?;
+            let list: Aggregated = decode(root, &bytes)?;
+            if list.kind == "APIGroupDiscoveryList" {
+                tags.extend(tag);
+                add_aggregated(&mut discovery, list);
+            } else {
+                self.add_legacy(&mut discovery, root, &bytes).await?;
+            }
+        }
+        Ok((discovery, DiscoveryTags(tags.try_into().ok())))
+    }
+
+    /// `None` if the document still has the tag.
+    async fn discovery_document(
+        &self,
+        path: &str,
+        accept: &str,
+        tag: Option<&HeaderValue>,
+    ) -> Result<Option<Document>> {
+        let mut request = codec::request(Method::GET, path, Bytes::new(), "")?;
+        let accept = HeaderValue::from_str(accept).map_err(|e| Error::encode(path, e))?;
+        request.headers_mut().insert(ACCEPT, accept);
+        request.headers_mut().extend(tag.map(|tag| (IF_NONE_MATCH, tag.clone())));
+        let attempt = codec::Attempt::of(&request);
+        let exchange = async {
+            let (parts, body) = self.send(request).await?.into_parts();
+            let failed = |error| Error::transport(&self.0.host, &attempt.to_string(), error);
+            Ok((parts, read_body(body, MAX_LIST_BYTES).await.map_err(failed)?))
+        };
+        let (mut parts, bytes) = self.within_timeout(&attempt, exchange).await?;
+        match parts.status {
+            StatusCode::NOT_MODIFIED if tag.is_some() => Ok(None),
+            status if status.is_success() => Ok(Some(Document { bytes, tag: parts.headers.remove(ETAG) })),
+            status => Err(codec::refusal(status, &bytes)),
         }
     }
 
@@ -125,10 +193,10 @@ impl Client {
         };
         for version in versions {
             let path = version.url_prefix();
-            let list = match self.discovery_document(&path, "application/json").await {
-                Ok(bytes) => decode::<LegacyResources>(&path, &bytes),
-                Err(error) => Err(error),
-            };
+            let document = self.discovery_document(&path, "application/json", None).await;
+            let list = document
+                .and_then(|document| modified(&path, document))
+                .and_then(|document| decode::<LegacyResources>(&path, &document.bytes));
             match list {
                 Ok(list) => add_legacy_resources(discovery, &version, list),
                 Err(error) => {
@@ -141,18 +209,19 @@ impl Client {
     }
 }
 
+fn modified(path: &str, document: Option<Document>) -> Result<Document> {
+    document.ok_or_else(|| Error::unexpected(path, "304, although no tag was sent"))
+}
+
 fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
     serde_json::from_slice(bytes).map_err(|e| Error::decode(path, e))
 }
 
-#[derive(Deserialize)]
-struct Probe {
-    #[serde(default)]
-    kind: String,
-}
-
+/// Of a list of groups, which has no items, only the kind.
 #[derive(Deserialize)]
 struct Aggregated {
+    #[serde(default)]
+    kind: String,
     #[serde(default, deserialize_with = "null_as_default")]
     items: Vec<AggregatedGroup>,
 }
@@ -335,56 +404,4 @@ fn add_legacy_resources(discovery: &mut Discovery, version: &GroupVersion, list:
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn aggregated_and_legacy_documents_read_the_same() {
-        let mut aggregated = Discovery::default();
-        let document = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":"Current",
-            "resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced",
-            "singularResource":"deployment","verbs":["get","list"],"shortNames":["deploy"],"categories":["all"],
-            "subresources":[{"subresource":"status","verbs":["get"]}]}]},{"version":"v2","freshness":"Stale"}]}]}"#;
-        add_aggregated(&mut aggregated, serde_json::from_str(document).expect("aggregated"));
-        let mut legacy = Discovery::default();
-        let document = r#"{"resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment",
-            "verbs":["get","list"],"shortNames":["deploy"],"categories":["all"]},{"name":"deployments/status","kind":"Deployment","verbs":["get"]}]}"#;
-        let gv = GroupVersion::new("apps", "v1");
-        add_legacy_resources(&mut legacy, &gv, serde_json::from_str(document).expect("legacy"));
-        assert_eq!(aggregated.resources, legacy.resources);
-        assert_eq!(aggregated.failed, [GroupVersion::new("apps", "v2")]);
-        let found = legacy.by_kind(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("known");
-        assert_eq!(found.resource, ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
-        assert_eq!(found.subresources, ["status"]);
-    }
-
-    /// Go encodes a list without elements as null.
-    #[test]
-    fn null_is_an_empty_list() {
-        let groups: LegacyGroups = serde_json::from_str(r#"{"groups":null}"#).expect("groups");
-        let list: LegacyResources = serde_json::from_str(r#"{"resources":null}"#).expect("resources");
-        let aggregated: Aggregated = serde_json::from_str(r#"{"items":null}"#).expect("items");
-        assert!(groups.groups.is_empty() && list.resources.is_empty() && aggregated.items.is_empty());
-        let row = r#"{"resources":[{"name":"xs","kind":"X","verbs":null,"shortNames":null}]}"#;
-        let mut discovery = Discovery::default();
-        let list = serde_json::from_str(row).expect("resources");
-        add_legacy_resources(&mut discovery, &GroupVersion::new("g", "v1"), list);
-        assert_eq!(discovery.resources.len(), 1);
-    }
-
-    #[test]
-    fn metrics_are_not_kinds() {
-        let mut aggregated = Discovery::default();
-        let document = r#"{"items":[{"metadata":{"name":"custom.metrics.k8s.io"},"versions":[{"version":"v1beta2","freshness":"Current",
-            "resources":[{"resource":"pods","responseKind":{"group":"","version":"","kind":""},"scope":"Namespaced","singularResource":"",
-            "verbs":[],"subresources":[{"subresource":"hits","verbs":["get"]}]}]},{"version":"v1beta1","freshness":"Current","resources":[]}]}]}"#;
-        add_aggregated(&mut aggregated, serde_json::from_str(document).expect("aggregated"));
-        let mut legacy = Discovery::default();
-        let document =
-            r#"{"resources":[{"name":"pods/hits","namespaced":true,"kind":"MetricValueList","verbs":["get"]}]}"#;
-        let gv = GroupVersion::new("custom.metrics.k8s.io", "v1beta2");
-        add_legacy_resources(&mut legacy, &gv, serde_json::from_str(document).expect("legacy"));
-        assert_eq!(aggregated, legacy);
-        assert_eq!(legacy.group_versions(), BTreeMap::from([(gv, Vec::new())]));
-    }
-}
+mod tests;

@@ -38,11 +38,12 @@ mod verbs;
 mod watch;
 pub mod webhooks;
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use codec::generic_message;
-pub use discovery::{DiscoveredResource, Discovery};
+pub use discovery::{DiscoveredResource, Discovery, DiscoveryTags};
 pub use error::{Error, chain};
 pub use failure::Failure;
 pub use fence::Fence;
@@ -385,11 +386,9 @@ impl Client {
         Box::pin(async move {
             let request = codec::read(path, accept)?;
             let attempt = codec::attempt(&request);
-            match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES)).await {
-                Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
-                Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(Error::Timeout { host: self.0.host.clone(), attempt, after: self.0.timeout }),
+            match self.within_timeout(&attempt, self.read(request, MAX_LIST_BYTES)).await? {
+                Answer::Bytes(bytes) => Ok(bytes),
+                Answer::Payload(_) => Err(Error::unexpected(&attempt, "shared objects")),
             }
         })
     }
@@ -424,12 +423,18 @@ impl Client {
             return self.read(request, limit).await;
         }
         let attempt = codec::Attempt::of(&request);
-        match tokio::time::timeout(self.0.timeout, self.read(request, limit)).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                Err(Error::Timeout { host: self.0.host.clone(), attempt: attempt.to_string(), after: self.0.timeout })
-            }
-        }
+        self.within_timeout(&attempt, self.read(request, limit)).await
+    }
+
+    async fn within_timeout<T>(
+        &self,
+        attempt: &(dyn Display + Sync),
+        exchange: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let (host, after) = (&self.0.host, self.0.timeout);
+        tokio::time::timeout(after, exchange)
+            .await
+            .unwrap_or_else(|_| Err(Error::Timeout { host: host.clone(), attempt: attempt.to_string(), after }))
     }
 
     async fn read(&self, request: Request, limit: usize) -> Result<Answer> {

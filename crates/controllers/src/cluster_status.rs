@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apimachinery::ApiResource;
 use apimachinery::meta::{Condition, Time};
+use client::DiscoveryTags;
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use http::StatusCode;
 use karmada_api::ApiType;
@@ -32,7 +33,15 @@ use crate::{Context, MemberError};
 struct Remembered {
     observation: Option<Observation>,
     summed: Option<Summed>,
+    discovered: Option<Discovered>,
     pods: Pods,
+}
+
+/// The last complete discovery: of an unchanged one, a member sends nothing but its tag.
+struct Discovered {
+    tags: DiscoveryTags,
+    /// Of the API enablements that it has. The cluster's may have been changed since.
+    digest: u64,
 }
 
 /// What was summed up last.
@@ -127,7 +136,7 @@ async fn reconcile(
     if let Some(member) = member.filter(|_| collects) {
         // Never closed.
         let _place = reading.acquire().await;
-        collect(&member, &mut status, now).await;
+        collect(&member, &mut status, now, observations).await;
         again = context.definitions.again(name, &status.api_enablements, context.settings.status_frequency);
         // A newly served kind unblocks the Works that wait for it, as a reconnected member does.
         if status.api_enablements != cluster.status.api_enablements {
@@ -206,16 +215,19 @@ async fn probe_path(member: &Member, path: &str) -> Option<StatusCode> {
 }
 
 /// Parts that cannot be read keep their last known values.
-async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
+async fn collect(member: &Member, status: &mut ClusterStatus, now: Time, observations: &Observations) {
     if let Ok(version) = member.client.request(http::Method::GET, "/version", None).await
         && let Ok(version) = serde_json::from_slice::<Value>(&version)
         && let Some(version) = version["gitVersion"].as_str()
     {
         status.kubernetes_version = version.to_owned();
     }
-    let (found, failed) = match member.client.discovery().await {
-        Ok(discovery) => {
+    let mut tags = None;
+    let (found, failed) = match member.client.discovery_if_changed(&known_tags(member, status, observations)).await {
+        Ok(None) => (std::mem::take(&mut status.api_enablements), false),
+        Ok(Some((discovery, new))) => {
             let failed = !discovery.failed.is_empty();
+            tags = Some(new).filter(|_| !failed);
             let found = discovery.group_versions().into_iter().map(|(version, resources)| ApiEnablement {
                 group_version: version.to_string(),
                 resources: resources
@@ -232,7 +244,20 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
     };
     let (enablements, condition) = cluster_status::api_enablements(found, failed);
     status.api_enablements = enablements;
+    if let Some(tags) = tags
+        && let Some(remembered) = observations.lock().get_mut(&member.name)
+    {
+        remembered.discovered = Some(Discovered { tags, digest: cluster_status::digest(&status.api_enablements) });
+    }
     set_condition(&mut status.conditions, condition, now);
+}
+
+/// The tags of the discovery that the cluster's API enablements are of.
+fn known_tags(member: &Member, status: &ClusterStatus, observations: &Observations) -> DiscoveryTags {
+    let digest = cluster_status::digest(&status.api_enablements);
+    let observations = observations.lock();
+    let discovered = observations.get(&member.name).and_then(|remembered| remembered.discovered.as_ref());
+    discovered.filter(|known| known.digest == digest).map(|known| known.tags.clone()).unwrap_or_default()
 }
 
 /// How long the first pass waits for complete caches; a partial count is worse than none.

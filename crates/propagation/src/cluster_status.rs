@@ -1,5 +1,8 @@
 //! The status of a cluster: the result of a probe, API enablements, and nodes.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
 use apimachinery::meta::Condition;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, NodeSummary};
 use karmada_api::constants::{conditions, reasons};
@@ -91,6 +94,18 @@ pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiE
     (found, condition)
 }
 
+/// A digest of API enablements, for comparisons within this process.
+pub fn digest(enablements: &[ApiEnablement]) -> u64 {
+    let mut digest = DefaultHasher::new();
+    for enablement in enablements {
+        (&enablement.group_version, enablement.resources.len()).hash(&mut digest);
+        for resource in &enablement.resources {
+            (&resource.name, &resource.kind).hash(&mut digest);
+        }
+    }
+    digest.finish()
+}
+
 /// How many nodes there are, and how many are ready.
 pub fn node_summary<'a>(nodes: impl IntoIterator<Item = &'a Value>) -> NodeSummary {
     let mut summary = NodeSummary::default();
@@ -126,6 +141,8 @@ mod tests {
         );
         assert_eq!(sorted, [of("apps/v1", &["x"]), of("v1", &["events", "pods"]), of("y/v1", &[])]);
         assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Complete"));
+        let digests = [&sorted[..], &sorted[1..], &[of("v1", &["events"]), of("pods", &[])]].map(digest);
+        assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] == digest(&sorted.clone()));
         let message = "might collect partial APIEnablements(1) from the cluster";
         assert_eq!(api_enablements(vec![of("v1", &["x"])], true).1.message, message);
         assert_eq!(api_enablements(vec![], true).1.reason, "Empty");

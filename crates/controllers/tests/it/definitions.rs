@@ -1,7 +1,11 @@
 //! Kinds whose definitions change or are deleted.
 
+use std::time::Duration;
+
 use apimachinery::{ApiResource, ObjectKey};
 use client::{DeleteOptions, PatchOptions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Scope};
 use serde_json::{Value, json};
 
@@ -122,5 +126,41 @@ async fn dependencies_of_a_recreated_kind_are_propagated() {
     change(&plane, "w", 2).await;
     until_in_m1(&plane, "w", 2).await;
     assert!(plane.get(&deployments(), &demo("web")).await.is_some());
+    plane.shutdown().await;
+}
+
+/// The API enablements of m1.
+async fn enabled(plane: &Plane) -> Value {
+    let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await.expect("the cluster");
+    cluster["status"]["apiEnablements"].clone()
+}
+
+/// Nor is it lost when a writer removes what it was recorded as.
+#[tokio::test(start_paused = true)]
+async fn an_unchanged_discovery_is_not_sent_again() {
+    let plane = Plane::start().await;
+    plane.until_ready("m1").await;
+    let minute = Duration::from_secs(60);
+    tokio::time::sleep(minute).await;
+    plane.network.record(false);
+    tokio::time::sleep(minute).await;
+    let sent = plane.network.recorded();
+    let is_answer = |line: &&String| line.contains(" m1 GET /api") && !line.ends_with(" sent");
+    let answers: Vec<&String> = sent.iter().filter(is_answer).collect();
+    assert!(answers.len() >= 10 && answers.iter().all(|line| line.ends_with(" 304")), "{answers:?}");
+
+    let before = enabled(&plane).await;
+    plane.member("m1").create(&definitions(), &definition(&["v1"])).await.expect("the definition");
+    let with_widgets = async || {
+        let now = enabled(&plane).await;
+        now.as_array()?.iter().any(|group| group["groupVersion"] == "example.io/v1").then_some(now)
+    };
+    let after = plane.until("the kind is recorded", with_widgets).await;
+    assert_eq!(after.as_array().map(Vec::len), before.as_array().map(|groups| groups.len() + 1));
+
+    let emptied = json!({"status": {"apiEnablements": null}});
+    let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
+    plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("m1"), emptied, options).await;
+    plane.until("the kinds are recorded again", async || (enabled(&plane).await == after).then_some(())).await;
     plane.shutdown().await;
 }
