@@ -24,6 +24,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use controller_runtime::LeaderElection;
 use futures::future::LocalBoxFuture;
 use karmadactl::version;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use world::World;
 
@@ -147,12 +148,25 @@ fn run_logged(command: &str, running: LocalBoxFuture<'_, anyhow::Result<()>>) ->
     allow_open_files();
     // One thread more than cores: it serves light users while heavy users occupy the others
     // (`apiserver::limits::fairness`).
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let runtime = builder.worker_threads(threads).enable_all().build().context("starting the runtime")?;
-    runtime.block_on(running)?;
+    runtime(cores() + 1, "tokio-runtime-worker")?.block_on(running)?;
     tracing::info!(command, "Stopped");
     Ok(())
+}
+
+/// With the components in a runtime of their own: see "Queueing and fairness" in ARCHITECTURE.md.
+fn run_up(command: &str, options: up::Options) -> anyhow::Result<()> {
+    let components = runtime(cores(), "components")?;
+    let options = up::Options { components: Some(components.handle().clone()), ..options };
+    run_logged(command, Box::pin(up(options)))
+}
+
+fn runtime(threads: usize, name: &str) -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads).thread_name(name).enable_all().build().context("starting the runtime")
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// Lets this process open as many files and connections as its hard limit allows. A shell's soft limit of 1,024 is for
@@ -185,7 +199,7 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
         Command::Demo(args) => run_logged(name, Box::pin(demo::run(&args.options(), &world, ended()))),
         Command::Up(args) => {
             let flags = read(of_command, "up")?;
-            run_logged(name, Box::pin(up(args.options(&flags, &world)?)))
+            run_up(name, args.options(&flags, &world)?)
         }
         Command::ControllerManager(args) => {
             let flags = read(of_command, "controller-manager")?;

@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use scheduler::{DeschedulerOptions, Scheduler};
 use scheduling::accurate::Switches;
 use simulator::MemberOptions;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -58,6 +59,8 @@ pub struct Options {
     pub cluster_api: Option<cluster_api::Settings>,
     /// Decides whose components work, on a store that several processes share.
     pub election: Option<LeaderElection>,
+    /// The runtime of the components; the caller's if there is none. Requests do not wait for the polls of tasks in it.
+    pub components: Option<Handle>,
 }
 
 /// A running control plane.
@@ -219,6 +222,7 @@ impl ControlPlane {
         // The API of an elected process is ready before its components are.
         let ready = options.election.is_none().then(|| opened.server.shared().health.ready_gate("controllers"));
         let stop = CancellationToken::new();
+        let _spawned_there = options.components.as_ref().map(Handle::enter);
         let settings = Settings { fence, ..options.settings.clone() };
         let context = context(&opened, members.connector(), &settings, world, &stop);
         opened.read_from(context.members(), &stop);

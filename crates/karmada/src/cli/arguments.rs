@@ -437,6 +437,7 @@ impl UpArgs {
             estimators: components::enabled_estimators(flags)?,
             descheduler: if self.descheduler { Some(components::descheduler_options(flags)?) } else { None },
             cluster_api: components::cluster_api(flags)?,
+            components: None,
             election,
         })
     }

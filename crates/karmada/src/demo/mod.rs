@@ -151,6 +151,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
         estimators: None,
         descheduler: None,
         cluster_api: None,
+        components: None,
         election: None,
     }
 }

@@ -66,6 +66,7 @@ impl Fleet {
             estimators: None,
             descheduler: None,
             cluster_api: None,
+            components: None,
             election: None,
         };
         change(&mut options);

@@ -6,6 +6,7 @@ mod agent;
 mod aggregation;
 mod audit;
 mod bad_input;
+mod busy_components;
 mod certificates;
 mod cluster_api;
 mod cluster_proxy;

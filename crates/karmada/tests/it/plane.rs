@@ -47,6 +47,7 @@ pub fn options(data_dir: &Path) -> Options {
         estimators: None,
         descheduler: None,
         cluster_api: None,
+        components: None,
         election: None,
     }
 }
