@@ -61,12 +61,11 @@ impl MetadataEdits {
     /// Applies the edits to a template as its API server does, which counts changes of a Deployment's annotations: the
     /// generation is part of what is compared and propagated.
     pub fn apply_to_template(&self, template: &mut Value) {
-        let before = template["metadata"]["annotations"].clone();
         let is_deployment = template["kind"] == "Deployment" && Template(template).api_version().starts_with("apps/");
+        let before = is_deployment.then(|| template["metadata"]["annotations"].clone());
         self.apply(template);
         let metadata = &mut template["metadata"];
-        if is_deployment
-            && metadata["annotations"] != before
+        if before.is_some_and(|before| metadata["annotations"] != before)
             && let Some(generation) = metadata["generation"].as_i64()
         {
             metadata["generation"] = (generation + 1).into();
