@@ -201,7 +201,7 @@ fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, pa
     errors
 }
 
-/// The same of annotations in any form.
+/// Keys and total size of annotations. `path` is built only for errors.
 pub fn validate_annotation_pairs<'a>(
     pairs: impl Iterator<Item = (&'a str, &'a str)>,
     path: impl Fn() -> Path,

@@ -112,7 +112,7 @@ impl Client {
         })
     }
 
-    /// [`Client::discovery`], and the tags for the next time; `None` if nothing has changed since the tags are of.
+    /// [`Client::discovery`], and the tags for the next time; `None` if both documents still have the known tags.
     ///
     /// # Errors
     /// As [`Client::discovery`].

@@ -59,7 +59,7 @@ pub struct Options {
     pub cluster_api: Option<cluster_api::Settings>,
     /// Decides whose components work, on a store that several processes share.
     pub election: Option<LeaderElection>,
-    /// The runtime of the components; the caller's if there is none. Requests do not wait for the polls of tasks in it.
+    /// The runtime of the components; `None` uses the caller's. Requests do not wait for the polls of tasks in it.
     pub components: Option<Handle>,
 }
 
