@@ -62,6 +62,11 @@ impl Error {
         }
     }
 
+    /// The namespace of the written object, or its kind, does not exist yet or ends.
+    pub(crate) fn has_no_place(&self) -> bool {
+        self.is_not_found() || matches!(self, Self::Api { source, .. } if source.is_namespace_terminating())
+    }
+
     /// The written object or its namespace does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Api { source, .. } if source.is_not_found())

@@ -7,6 +7,7 @@ mod apply;
 mod contest;
 mod end;
 mod pass;
+mod prerequisites;
 mod server_side;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use propagation::contest::Contests;
 use propagation::server_side::Mode;
 use propagation::{compare, status};
 
+use self::prerequisites::Prerequisites;
 use crate::members::Member;
 use crate::{Context, reinterpreting};
 
@@ -38,6 +40,7 @@ pub(crate) struct Engine {
     records: Mutex<HashMap<WorkKey, Record>>,
     ready: Mutex<HashMap<ClusterName, bool>>,
     parked: Mutex<HashMap<(ClusterName, ApiResource), Parked>>,
+    prerequisites: Prerequisites,
     /// How many Works were dispatched whose first status is not written yet.
     unreported: AtomicUsize,
 }
@@ -201,6 +204,7 @@ fn note_work(context: &Context, event: &Event) {
     if let Event::Deleted(_) = event {
         context.journal.forget_work(&key);
         context.resume.forget(event.object());
+        context.engine.prerequisites.forget(&key);
         if let Some(mut record) = context.engine.records.lock().remove(&key) {
             context.engine.count_unreported(&mut record, false);
         }
@@ -235,6 +239,7 @@ fn note_cluster(context: &Context, event: &Event) {
     let name = event.object().name();
     if let Event::Deleted(_) = event {
         context.engine.ready.lock().remove(name);
+        context.engine.prerequisites.forget_cluster(name);
         if let Some(queue) = context.engine.queues.lock().remove(name) {
             queue.close();
         }
@@ -290,15 +295,33 @@ fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Inf
     let informer = member.managed.selected(resource, selection);
     if member.start_watching(resource) {
         let (context, cluster) = (context.clone(), member.name.clone());
-        let defines = resource.kind == "CustomResourceDefinition";
+        let prerequisite = prerequisites::Kind::of(resource);
         informer.subscribe(move |event| {
-            if defines && let Some(known) = context.clusters.get(&cluster) {
-                context.definitions.note(&cluster, event, &known.status.api_enablements);
+            if let Some(kind) = prerequisite {
+                note_prerequisite(&context, &cluster, kind, event);
             }
             note_member(&context, &cluster, event);
         });
     }
     informer
+}
+
+/// The Works that waited for this object are applied at once, and soon again: a member serves a kind or accepts objects in
+/// a namespace some milliseconds after it shows them.
+fn note_prerequisite(context: &Context, cluster: &ClusterName, kind: prerequisites::Kind, event: &Event) {
+    if kind == prerequisites::Kind::Definition
+        && let Some(known) = context.clusters.get(cluster)
+    {
+        context.definitions.note(cluster, event, &known.status.api_enablements);
+    }
+    if matches!(event, Event::Deleted(_)) {
+        return;
+    }
+    for work in context.engine.prerequisites.waiting_for(cluster, kind, event.object().name()) {
+        let queue = queue_of(context, &work);
+        queue.forget(&work);
+        queue.add(work);
+    }
 }
 
 /// Whether the Work waits for the cache of a resource in its member.

@@ -224,7 +224,7 @@ impl Pass<'_> {
     ) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
         let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), Vec::with_capacity(manifests.len()));
-        let (mut wrote, mut namespace_missing) = (false, false);
+        let (mut wrote, mut namespace_missing, mut unplaced) = (false, false, Vec::new());
         let mut contesting = Vec::new();
         for raw in manifests {
             let result = async {
@@ -242,6 +242,9 @@ impl Pass<'_> {
                     contesting.push(name_of(&manifest));
                 }
                 self.log_applied(&manifest, &applied);
+                if applied.as_ref().is_err_and(Error::has_no_place) {
+                    unplaced.push((manifest.resource, manifest.key));
+                }
                 applied.map(Some)
             };
             match result.await {
@@ -264,12 +267,13 @@ impl Pass<'_> {
                     return Err(error);
                 }
                 Err(error) => {
-                    namespace_missing |= matches!(&error, Error::Api { source, .. } if source.is_not_found());
+                    namespace_missing |= error.is_not_found();
                     errors.push(error.to_string());
                 }
             }
         }
         contests.forget(self.context.world.now(), |object| contesting.iter().any(|it| it == object));
+        self.context.engine.prerequisites.record(self.key, unplaced);
         if !errors.is_empty() {
             let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
             condition.observed_generation = Some(self.object.generation());
@@ -281,6 +285,13 @@ impl Pass<'_> {
             }
             return Ok(Dispatched::Failed(Box::new(condition), error));
         }
+        let others = contests.condition(&member.name, self.object.generation()).into_iter();
+        let others = others.chain(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
+        Ok(self.succeeded(versions, others.collect(), wrote))
+    }
+
+    /// Records that the member has all manifests.
+    fn succeeded(&self, versions: Vec<(Box<str>, Box<str>)>, others: Vec<Condition>, wrote: bool) -> Dispatched {
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
         record.uid = self.object.uid().into();
@@ -289,13 +300,13 @@ impl Pass<'_> {
         record.misses = 0;
         record.mode = self.mode();
         record.applied = true;
-        record.others = contests.condition(&member.name, self.object.generation()).into_iter().collect();
-        record.others.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
+        record.others = others;
         let reports = self.context.engine.reports.load(Ordering::Relaxed);
         if wrote && reports {
             self.context.engine.count_unreported(record, true);
+            return Dispatched::Wrote;
         }
-        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(record.pending()) })
+        Dispatched::Same(record.pending())
     }
 
     fn failed(&self, misses: u32) {

@@ -6,9 +6,12 @@ use apimachinery::{ApiResource, ObjectKey};
 use client::{DeleteOptions, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::labels;
 use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
+use crate::by_hand::config_maps;
 use crate::dependencies::{demo, deployments};
 use crate::harness::{Plane, get};
 
@@ -162,5 +165,40 @@ async fn an_unchanged_discovery_is_not_sent_again() {
     let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
     plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("m1"), emptied, options).await;
     plane.until("the kinds are recorded again", async || (enabled(&plane).await == after).then_some(())).await;
+    plane.shutdown().await;
+}
+
+/// A Work for m1 with one manifest, labelled as those of bindings are.
+async fn work(plane: &Plane, mut manifest: Value) {
+    let name = manifest["kind"].as_str().expect("a kind").to_lowercase();
+    manifest["metadata"]["labels"] = json!({labels::MANAGED: "true"});
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"name": name, "namespace": "karmada-es-m1"}, "spec": {"workload": {"manifests": [manifest]}}});
+    plane.create(Work::api_resource(), work).await;
+}
+
+/// Half an hour without the namespace or the definition lets the back-off grow to 1000 s.
+#[tokio::test(start_paused = true)]
+async fn a_work_is_applied_as_soon_as_its_namespace_and_its_definition_exist() {
+    let plane = Plane::start().await;
+    plane.create(definitions(), definition(&["v1"])).await;
+    widget(&plane, "template").await;
+    let metadata = json!({"name": "early", "namespace": "later"});
+    work(&plane, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await;
+    work(&plane, json!({"apiVersion": "example.io/v1", "kind": "Widget", "metadata": metadata})).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+
+    let member = plane.member("m1");
+    for (manifest, resource) in [
+        (json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}}), config_maps()),
+        (definition(&["v1"]), widgets()),
+    ] {
+        assert_eq!(get(&member, &resource, &ObjectKey::namespaced("later", "early")).await, None);
+        work(&plane, manifest).await;
+        let since = tokio::time::Instant::now();
+        let applied = async || get(&member, &resource, &ObjectKey::namespaced("later", "early")).await;
+        plane.until("the waiting object", applied).await;
+        assert!(since.elapsed() < Duration::from_secs(10), "{} after {:?}", resource.kind, since.elapsed());
+    }
     plane.shutdown().await;
 }

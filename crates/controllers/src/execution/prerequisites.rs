@@ -1,0 +1,84 @@
+//! Works whose member lacks what other Works bring: the namespace of an object, or the definition of its kind. They are
+//! applied again as soon as it exists, although their back-off may have grown to minutes.
+
+use std::collections::HashMap;
+
+use apimachinery::{ApiResource, ObjectKey};
+use karmada_api::identity::{ClusterName, WorkKey};
+use parking_lot::Mutex;
+
+/// What an object needs in a member before it can be created there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Namespace,
+    Definition,
+}
+
+impl Kind {
+    /// `None` for resources that no object depends on in this way.
+    pub(super) fn of(resource: &ApiResource) -> Option<Self> {
+        match (&*resource.group, &*resource.kind) {
+            ("", "Namespace") => Some(Self::Namespace),
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => Some(Self::Definition),
+            _ => None,
+        }
+    }
+}
+
+/// The Works with objects that a member has no place for, by member. A Work stays until it is applied, so that a prerequisite that
+/// appears during an attempt is not missed.
+#[derive(Default)]
+pub(super) struct Prerequisites(Mutex<HashMap<ClusterName, HashMap<WorkKey, Vec<Missing>>>>);
+
+/// A status of 404 does not tell which of the two is missing.
+struct Missing {
+    namespace: Option<Box<str>>,
+    definition: Box<str>,
+}
+
+impl Missing {
+    fn of(resource: &ApiResource, key: &ObjectKey) -> Self {
+        let definition = format!("{}.{}", resource.plural, resource.group).into();
+        Self { namespace: key.namespace().map(Box::from), definition }
+    }
+
+    fn is_met_by(&self, kind: Kind, name: &str) -> bool {
+        match kind {
+            Kind::Namespace => self.namespace.as_deref() == Some(name),
+            Kind::Definition => *self.definition == *name,
+        }
+    }
+}
+
+impl Prerequisites {
+    /// Records the objects of a Work that have no place in the member yet; without objects the Work is removed.
+    pub(super) fn record(&self, work: &WorkKey, objects: Vec<(ApiResource, ObjectKey)>) {
+        let missing: Vec<Missing> = objects.iter().map(|(resource, key)| Missing::of(resource, key)).collect();
+        if missing.is_empty() {
+            return self.forget(work);
+        }
+        let mut all = self.0.lock();
+        all.entry(ClusterName::from(work.cluster())).or_default().insert(work.clone(), missing);
+    }
+
+    pub(super) fn forget(&self, work: &WorkKey) {
+        let mut all = self.0.lock();
+        let Some(works) = all.get_mut(work.cluster()) else { return };
+        works.remove(work);
+        if works.is_empty() {
+            all.remove(work.cluster());
+        }
+    }
+
+    pub(super) fn forget_cluster(&self, cluster: &str) {
+        self.0.lock().remove(cluster);
+    }
+
+    /// The Works of a member that waited for this object.
+    pub(super) fn waiting_for(&self, cluster: &ClusterName, kind: Kind, name: &str) -> Vec<WorkKey> {
+        let all = self.0.lock();
+        let works = all.get(cluster).into_iter().flatten();
+        let waits = works.filter(|(_, missing)| missing.iter().any(|it| it.is_met_by(kind, name)));
+        waits.map(|(work, _)| work.clone()).collect()
+    }
+}
