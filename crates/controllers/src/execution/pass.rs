@@ -22,15 +22,15 @@ use serde_json::{Value, json};
 use super::apply::{Attempt, Manifest, apply};
 use super::contest::name_of;
 use super::end::{End, end};
-use super::{Record, park, recheck_later, watch};
+use super::{Record, park, prerequisites, recheck_later, watch};
 use crate::context::Part;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::resume::Permit;
 use crate::{Context, MemberError, identity};
 
-/// A namespace and its contents are sent to a member concurrently; a missing namespace is reported only after this many
-/// misses (5 ms, doubling: some 0.6 s).
+/// A namespace and its contents are sent to a member concurrently, perhaps by different clients; a missing namespace is
+/// reported only after this many misses (5 ms, doubling: some 0.6 s).
 const TOLERATED_MISSES: u32 = 7;
 
 pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> {
@@ -75,6 +75,7 @@ pub(super) async fn reconcile(context: &Context, key: &WorkKey) -> Result<Next> 
                     }
                 }
                 Dispatched::Parked => return Ok(Next::Done),
+                Dispatched::Waits => return Ok(Next::After(prerequisites::WAIT)),
                 Dispatched::ResumePending => {
                     let mut condition = resume::work_waits(&cluster.metadata.name);
                     condition.observed_generation = Some(object.generation());
@@ -106,6 +107,8 @@ enum Dispatched {
     ResumePending,
     /// The objects existed before this process; the Work is enqueued when the member's cache is complete.
     Parked,
+    /// Other Works that are not applied yet bring what the objects lack in the member; the Work is enqueued when it has that.
+    Waits,
     /// They were written just now. The condition waits for the first status, so that both are one write.
     Wrote,
     Failed(Box<Condition>, Error),
@@ -155,7 +158,7 @@ impl Pass<'_> {
         let started = tokio::time::Instant::now();
         let outcome = self.apply_all(&member, &permit, record, had).await;
         let result = match outcome {
-            Ok(Dispatched::Parked | Dispatched::ResumePending) => return outcome,
+            Ok(Dispatched::Parked | Dispatched::ResumePending | Dispatched::Waits) => return outcome,
             Ok(Dispatched::Same(_) | Dispatched::Wrote) => "success",
             Ok(Dispatched::Failed(..)) | Err(_) => "error",
         };
@@ -224,8 +227,7 @@ impl Pass<'_> {
     ) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
         let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), Vec::with_capacity(manifests.len()));
-        let (mut wrote, mut namespace_missing, mut unplaced) = (false, false, Vec::new());
-        let mut contesting = Vec::new();
+        let (mut wrote, mut unplaced, mut coming, mut contesting) = (false, Vec::new(), 0, Vec::new());
         for raw in manifests {
             let result = async {
                 let manifest = Manifest::read(self.context, raw).await?;
@@ -241,8 +243,13 @@ impl Pass<'_> {
                 if !contests.is_empty() {
                     contesting.push(name_of(&manifest));
                 }
-                self.log_applied(&manifest, &applied);
-                if applied.as_ref().is_err_and(Error::has_no_place) {
+                let is_unplaced = applied.as_ref().is_err_and(Error::has_no_place);
+                if is_unplaced && record.misses == 0 && prerequisites::are_coming(self.context, self.key, &manifest) {
+                    coming += 1;
+                } else {
+                    self.log_applied(&manifest, &applied);
+                }
+                if is_unplaced {
                     unplaced.push((manifest.resource, manifest.key));
                 }
                 applied.map(Some)
@@ -266,21 +273,21 @@ impl Pass<'_> {
                     self.failed(record.misses);
                     return Err(error);
                 }
-                Err(error) => {
-                    namespace_missing |= error.is_not_found();
-                    errors.push(error.to_string());
-                }
+                Err(error) => errors.push(error.to_string()),
             }
         }
         contests.forget(self.context.world.now(), |object| contesting.iter().any(|it| it == object));
+        let misses = if unplaced.is_empty() { 0 } else { record.misses + 1 };
         self.context.engine.prerequisites.record(self.key, unplaced);
         if !errors.is_empty() {
+            self.failed(misses);
+            if errors.len() == coming {
+                return Ok(Dispatched::Waits);
+            }
             let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
             condition.observed_generation = Some(self.object.generation());
-            let misses = if namespace_missing { record.misses + 1 } else { 0 };
-            self.failed(misses);
             let error = Error::Several(errors);
-            if namespace_missing && misses <= TOLERATED_MISSES {
+            if (1..=TOLERATED_MISSES).contains(&misses) {
                 return Err(error);
             }
             return Ok(Dispatched::Failed(Box::new(condition), error));

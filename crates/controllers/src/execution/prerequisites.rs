@@ -2,10 +2,15 @@
 //! applied again as soon as it exists, although their back-off may have grown to minutes.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use karmada_api::identity::{ClusterName, WorkKey};
+use karmada_api::names;
 use parking_lot::Mutex;
+
+use super::apply::Manifest;
+use crate::Context;
 
 /// What an object needs in a member before it can be created there.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,6 +30,25 @@ impl Kind {
     }
 }
 
+/// How long a Work waits for those that bring what its objects lack, before it is applied nevertheless: they may be
+/// suspended, or fail because the namespace exists and belongs to another client.
+pub(super) const WAIT: Duration = Duration::from_secs(15);
+
+/// Whether a Work that is not applied yet brings the namespace or the definition of an object to the member.
+pub(super) fn are_coming(context: &Context, work: &WorkKey, manifest: &Manifest) -> bool {
+    let cluster = ClusterName::from(work.cluster());
+    let namespace = manifest.key.namespace().map(|namespace| names::work_name("Namespace", namespace, ""));
+    let definition = names::work_name("CustomResourceDefinition", &definition_of(&manifest.resource), "");
+    let works = namespace.into_iter().chain([definition]).map(|name| WorkKey::new(&cluster, name));
+    let mut known = works.filter(|work| context.works.cache().get(work).is_some());
+    let records = context.engine.records.lock();
+    known.any(|work| !records.get(&work).is_some_and(|record| record.applied))
+}
+
+fn definition_of(resource: &ApiResource) -> String {
+    format!("{}.{}", resource.plural, resource.group)
+}
+
 /// The Works with objects that a member has no place for, by member. A Work stays until it is applied, so that a prerequisite that
 /// appears during an attempt is not missed.
 #[derive(Default)]
@@ -38,8 +62,7 @@ struct Missing {
 
 impl Missing {
     fn of(resource: &ApiResource, key: &ObjectKey) -> Self {
-        let definition = format!("{}.{}", resource.plural, resource.group).into();
-        Self { namespace: key.namespace().map(Box::from), definition }
+        Self { namespace: key.namespace().map(Box::from), definition: definition_of(resource).into() }
     }
 
     fn is_met_by(&self, kind: Kind, name: &str) -> bool {

@@ -7,6 +7,8 @@ use client::{DeleteOptions, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::labels;
+use karmada_api::identity::{ClusterName, WorkKey};
+use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
@@ -175,6 +177,33 @@ async fn work(plane: &Plane, mut manifest: Value) {
     let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
         "metadata": {"name": name, "namespace": "karmada-es-m1"}, "spec": {"workload": {"manifests": [manifest]}}});
     plane.create(Work::api_resource(), work).await;
+}
+
+/// The Works of a new namespace and of its contents are dispatched together, in any order.
+#[tokio::test(start_paused = true)]
+async fn contents_of_a_namespace_that_is_being_created_report_no_failure() {
+    let plane = Plane::start().await;
+    let namespace = WorkKey::new(&ClusterName::from("m1"), names::work_name("Namespace", "later", ""));
+    let manifest = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "later", "labels": {labels::MANAGED: "true"}}});
+    let work_of_namespace = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"name": namespace.name(), "namespace": "karmada-es-m1"},
+        "spec": {"suspendDispatching": true, "workload": {"manifests": [manifest]}}});
+    plane.create(Work::api_resource(), work_of_namespace).await;
+    let metadata = json!({"name": "early", "namespace": "later"});
+    work(&plane, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let waiting = plane.get(&Work::api_resource(), &ObjectKey::namespaced("karmada-es-m1", "configmap")).await;
+    assert_eq!(waiting.expect("the Work")["status"], Value::Null);
+
+    let resumed = json!({"spec": {"suspendDispatching": false}});
+    plane.merge(&Work::api_resource(), &namespace, resumed, PatchOptions::default()).await;
+    let since = tokio::time::Instant::now();
+    let member = plane.member("m1");
+    let applied = async || get(&member, &config_maps(), &ObjectKey::namespaced("later", "early")).await;
+    plane.until("the object", applied).await;
+    assert!(since.elapsed() < Duration::from_secs(1), "{:?}", since.elapsed());
+    plane.shutdown().await;
 }
 
 /// Half an hour without the namespace or the definition lets the back-off grow to 1000 s.
