@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::Object;
 use apimachinery::quantity::Quantity;
-use interpreter::{Limits, amounts, pod_request, printed};
+use interpreter::{amounts, pod_request, printed};
 use karmada_api::cluster::v1alpha1::{AllocatableModeling, ResourceModel, ResourceSummary};
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,7 +40,7 @@ impl Share {
     fn read(pod: &Object) -> Result<Self, String> {
         let Pod { spec, status } =
             serde_json::from_slice(&pod.json()).map_err(|error| format!("pod {}: {error}", pod.key()))?;
-        let mut request = pod_request(&spec, Limits::Ignored).map_err(|error| format!("pod {}: {error}", pod.key()))?;
+        let mut request = pod_request(&spec).map_err(|error| format!("pod {}: {error}", pod.key()))?;
         request.insert("pods".to_owned(), one());
         let phase = status.and_then(|status| status.phase);
         Ok(Self {

@@ -14,7 +14,7 @@ use crate::tree::{at, list};
 pub fn replica_requirements(template: &Value) -> Result<Option<ReplicaRequirements>, String> {
     let spec = &template["spec"];
     let node_claim = node_claim(spec)?;
-    let resource_request = printed(pod_request(spec, Limits::StandIn)?);
+    let resource_request = printed(template_request(spec)?);
     if node_claim.is_none() && resource_request.is_empty() {
         return Ok(None);
     }
@@ -38,34 +38,75 @@ fn node_claim(spec: &Value) -> Result<Option<NodeClaim>, String> {
     Ok((claim != NodeClaim::default()).then_some(claim))
 }
 
-/// The meaning of limits without requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limits {
-    /// They replace requests, as the API server's defaulting does.
-    StandIn,
-    Ignored,
-}
+type Amounts = BTreeMap<String, Amount>;
 
-/// The effective request of a pod: the sum over its containers, or the largest init container if that is more, plus the
-/// overhead. Only counted resources with a positive request. The error names the malformed field.
-pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amount>, String> {
-    let mut total = BTreeMap::new();
+/// What one pod of a template requests, as upstream counts it: the sum over its containers, or the largest init container
+/// if that is more, plus the overhead. Limits replace requests, as the API server's defaulting does. The error names the
+/// malformed field.
+fn template_request(spec: &Value) -> Result<Amounts, String> {
+    let request = |container: &Value| -> Result<Amounts, String> {
+        let mut request = amounts(&container["resources"]["limits"])?;
+        request.extend(amounts(&container["resources"]["requests"])?);
+        Ok(request)
+    };
+    let mut total = Amounts::new();
     for container in list(spec, &["containers"]) {
-        for (name, amount) in container_request(container, limits)? {
-            let sum: &mut Amount = total.entry(name).or_default();
-            *sum = *sum + amount;
-        }
+        add(&mut total, &request(container)?);
     }
     for container in list(spec, &["initContainers"]) {
-        for (name, amount) in container_request(container, limits)? {
-            let most: &mut Amount = total.entry(name).or_default();
-            *most = amount.max(*most);
+        raise(&mut total, request(container)?);
+    }
+    with_overhead(total, spec)
+}
+
+/// What a pod requests of its node, as kube-scheduler counts it: init containers run one after the other before the
+/// containers, except that those that restart always (sidecars) run beside everything that starts after them; what the pod
+/// requests as a whole replaces the sum. The error names the malformed field.
+pub fn pod_request(spec: &Value) -> Result<BTreeMap<String, Amount>, String> {
+    let request = |container: &Value| amounts(&container["resources"]["requests"]);
+    let mut total = Amounts::new();
+    for container in list(spec, &["containers"]) {
+        add(&mut total, &request(container)?);
+    }
+    let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
+    for container in list(spec, &["initContainers"]) {
+        let own = request(container)?;
+        let mut together = sidecars.clone();
+        add(&mut together, &own);
+        if container["restartPolicy"] == "Always" {
+            add(&mut total, &own);
+            sidecars.clone_from(&together);
+        }
+        raise(&mut starting, together);
+    }
+    raise(&mut total, starting);
+    let whole = amounts(&spec["resources"]["requests"])?;
+    let is_shared = |name: &str| matches!(name, "cpu" | "memory") || name.starts_with("hugepages-");
+    total.extend(whole.into_iter().filter(|(name, _)| is_shared(name)));
+    with_overhead(total, spec)
+}
+
+fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        match sum.get_mut(name) {
+            Some(known) => *known = *known + *amount,
+            None => {
+                sum.insert(name.clone(), *amount);
+            }
         }
     }
-    for (name, amount) in amounts(&spec["overhead"])? {
-        let sum: &mut Amount = total.entry(name).or_default();
-        *sum = *sum + amount;
+}
+
+fn raise(amounts: &mut Amounts, others: Amounts) {
+    for (name, amount) in others {
+        let known = amounts.entry(name).or_insert(amount);
+        *known = amount.max(*known);
     }
+}
+
+/// Adds the overhead. Only counted resources with a positive request are kept.
+fn with_overhead(mut total: Amounts, spec: &Value) -> Result<Amounts, String> {
+    add(&mut total, &amounts(&spec["overhead"])?);
     total.retain(|name, amount| !amount.is_zero() && counted(name));
     Ok(total)
 }
@@ -79,16 +120,6 @@ pub fn printed(amounts: BTreeMap<String, Amount>) -> ResourceList {
             (name, Quantity(text))
         })
         .collect()
-}
-
-fn container_request(container: &Value, limits: Limits) -> Result<BTreeMap<String, Amount>, String> {
-    let mut request = amounts(&container["resources"]["requests"])?;
-    if limits == Limits::StandIn {
-        for (name, amount) in amounts(&container["resources"]["limits"])? {
-            request.entry(name).or_insert(amount);
-        }
-    }
-    Ok(request)
 }
 
 /// Reads a resource list from a document; an absent one is empty.
@@ -145,7 +176,7 @@ mod tests {
     use super::*;
 
     fn request(spec: Value) -> String {
-        let request = printed(pod_request(&spec, Limits::StandIn).unwrap());
+        let request = printed(template_request(&spec).unwrap());
         request.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect::<Vec<_>>().join(" ")
     }
 
@@ -180,9 +211,41 @@ mod tests {
         // The names of requests in quotas.
         assert_eq!(request(json!({"containers": [one(json!({"requests.example.com/gpu": "1"}), json!({}))]})), "");
         let malformed = json!({"containers": [one(json!({"cpu": "much"}), json!({}))]});
-        assert!(pod_request(&malformed, Limits::StandIn).is_err());
-        let limited = json!({"containers": [one(json!({}), json!({"cpu": 1}))]});
-        assert!(pod_request(&limited, Limits::Ignored).unwrap().is_empty());
+        assert!(template_request(&malformed).is_err());
+    }
+
+    #[test]
+    fn requests_of_running_pods() {
+        let of = |requests: Value| json!({"resources": {"requests": requests}});
+        let sidecar = |cpu: &str| json!({"restartPolicy": "Always", "resources": {"requests": {"cpu": cpu}}});
+        for (spec, expected) in [
+            (json!({"containers": [of(json!({"cpu": "1"})), of(json!({"cpu": "500m"}))]}), "cpu=1500m"),
+            (json!({"containers": [{"resources": {"limits": {"cpu": "1"}}}]}), ""),
+            (json!({"containers": [of(json!({"cpu": "1"}))], "initContainers": [of(json!({"cpu": "2"}))]}), "cpu=2"),
+            (json!({"containers": [of(json!({"cpu": "1"}))], "initContainers": [sidecar("300m")]}), "cpu=1300m"),
+            // An init container runs beside the sidecars before it.
+            (
+                json!({"containers": [of(json!({"cpu": "1"}))],
+                    "initContainers": [sidecar("200m"), of(json!({"cpu": "1", "memory": "1Gi"})), sidecar("100m")]}),
+                "cpu=1300m memory=1Gi",
+            ),
+            (
+                json!({"containers": [of(json!({"cpu": "1"}))],
+                    "initContainers": [sidecar("200m"), of(json!({"cpu": "2"})), sidecar("100m")]}),
+                "cpu=2200m",
+            ),
+            // Requests of the pod as a whole.
+            (
+                json!({"containers": [of(json!({"cpu": "1", "example.com/gpu": "1"}))], "overhead": {"cpu": "10m"},
+                    "resources": {"requests": {"cpu": "3", "memory": "2Gi", "example.com/gpu": "5"}}}),
+                "cpu=3010m example.com/gpu=1 memory=2Gi",
+            ),
+        ] {
+            let request = printed(pod_request(&spec).unwrap());
+            let text: Vec<String> = request.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect();
+            assert_eq!(text.join(" "), expected, "{spec}");
+        }
+        assert!(pod_request(&json!({"containers": [of(json!({"cpu": "much"}))]})).is_err());
     }
 
     #[test]

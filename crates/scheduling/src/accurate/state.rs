@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use apimachinery::ObjectKey;
-use interpreter::{Limits, pod_request};
+use interpreter::pod_request;
 use serde_json::Value;
 
 use super::node::{Amounts, Node};
@@ -53,7 +53,7 @@ impl State {
         if node.is_empty() || matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
             return;
         }
-        let request = pod_request(&pod["spec"], Limits::Ignored).unwrap_or_default();
+        let request = pod_request(&pod["spec"]).unwrap_or_default();
         let request: Vec<(String, i64)> = request
             .into_iter()
             .map(|(name, amount)| {
