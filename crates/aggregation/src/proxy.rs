@@ -127,6 +127,7 @@ impl Aggregation {
             identity: (self.certificate)(),
             insecure: remote.insecure,
             server_name: Some(service.dns_name()),
+            balanced: true,
             // The address is data of the control plane.
             guarded: true,
             ..Endpoint::default()

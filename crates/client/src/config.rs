@@ -81,6 +81,8 @@ pub(crate) struct Config {
     pub proxy: Option<Uri>,
     /// The name that the certificate must have, if not the server's host.
     pub server_name: Option<String>,
+    /// See [`crate::Endpoint::balanced`].
+    pub balanced: bool,
 }
 
 impl Config {
@@ -94,6 +96,7 @@ impl Config {
             headers: Vec::new(),
             proxy: None,
             server_name: None,
+            balanced: false,
         }
     }
 

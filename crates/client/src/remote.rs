@@ -8,6 +8,7 @@ mod guard;
 mod hostile;
 #[cfg(test)]
 mod presented;
+mod sharing;
 mod switch;
 mod through;
 mod tls;
@@ -52,6 +53,8 @@ pub struct Endpoint {
     pub proxy_headers: Vec<(String, String)>,
     /// The name that the certificate must have, if not the server's host.
     pub server_name: Option<String>,
+    /// Connections are distributed over the replicas of the server: requests do not share one, over HTTP/2.
+    pub balanced: bool,
     /// The URL is data of the control plane: connections to [`apimachinery::addresses::forbidden`] addresses are
     /// rejected.
     pub guarded: bool,
@@ -158,6 +161,7 @@ fn config_of(endpoint: &Endpoint) -> Result<Config> {
     let server = endpoint.server.parse().map_err(|e| Error::Config(format!("endpoint {:?}: {e}", endpoint.server)))?;
     let mut config = Config::new(server);
     config.server_name = endpoint.server_name.clone();
+    config.balanced = endpoint.balanced;
     // A bundle must be valid even where it is not used.
     let bundle = endpoint.ca_bundle.as_deref().map(config::bundle).transpose()?;
     config.roots = if endpoint.insecure { Roots::Unverified } else { bundle.unwrap_or_default() };

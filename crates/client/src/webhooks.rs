@@ -86,7 +86,7 @@ impl ClientConfig {
             "" => None,
             text => Some(base64::prelude::BASE64_STANDARD.decode(text).map_err(|error| format!("caBundle: {error}"))?),
         };
-        let endpoint = Endpoint { ca_bundle, guarded: true, ..Endpoint::default() };
+        let endpoint = Endpoint { ca_bundle, balanced: true, guarded: true, ..Endpoint::default() };
         match (&self.service, &self.url) {
             (Some(reference), _) => {
                 let (port, name) = (reference.port.unwrap_or(DEFAULT_PORT), reference.dns_name());

@@ -445,6 +445,7 @@ pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) 
         ca_bundle,
         token: Some(token.to_owned()),
         identity: None,
+        balanced: false,
         insecure: spec.insecure_skip_tls_verification,
         proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
         proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),

@@ -1,5 +1,5 @@
-//! The HTTP stack: connect (through a proxy if configured), TLS, HTTP/1.1 with reused connections. Bodies stream in
-//! both directions and upgrades are supported, so that one connection type serves objects, watches, logs and terminals.
+//! The HTTP stack: connect (through a proxy if configured), TLS, HTTP/2, or HTTP/1.1 with reused connections. Bodies
+//! stream in both directions and upgrades are supported, so that one client serves objects, watches, logs and terminals.
 //!
 //! There are no retries here: queues have back-off, and a hidden retry would not be counted.
 
@@ -18,6 +18,7 @@ use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::ClientConfig;
 use rustls_pki_types::InvalidDnsNameError;
 use tower::ServiceExt;
 use transport::{Body, BoxError, Request, Response};
@@ -25,6 +26,7 @@ use transport::{Body, BoxError, Request, Response};
 use super::Service;
 use super::credentials::Credentials;
 use super::guard::{Guard, Guarded};
+use super::sharing::Connections;
 use super::through::{Dial, Stream, Streams, Through};
 use crate::config::{Config, Source};
 use crate::failure::NoConnection;
@@ -81,7 +83,8 @@ where
         Some("socks5" | "socks5h") => Ok(socks(proxy, tcp)),
         Some("http") => Ok(tunnel(proxy, proxy_headers, tcp)),
         Some("https") => {
-            Ok(tunnel(proxy, proxy_headers, streams(tls(config, &Credentials::new(&Source::None)?, tcp)?)))
+            let tls = super::tls::client(config, &Credentials::new(&Source::None)?)?;
+            Ok(tunnel(proxy, proxy_headers, streams(secured(config, tls, tcp, Offer::Http1)?)))
         }
         _ => Err(Error::Config(format!("proxy URL {proxy}: unsupported scheme, must be http, https, or socks5"))),
     }
@@ -152,35 +155,56 @@ impl<T> Connect for T where
 {
 }
 
-fn tls(config: &Config, credentials: &Credentials, connector: Streams) -> Result<HttpsConnector<Streams>> {
-    let tls = super::tls::client(config, credentials)?;
+/// The versions of HTTP that a connector offers to a server.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Offer {
+    Http1,
+    Http1And2,
+}
+
+/// TLS over the connector.
+fn secured(config: &Config, tls: ClientConfig, connector: Streams, offer: Offer) -> Result<HttpsConnector<Streams>> {
     let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
     if let Some(name) = &config.server_name {
         let name = name.clone().try_into().map_err(|e: InvalidDnsNameError| Error::Config(e.to_string()))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    Ok(builder.enable_http1().wrap_connector(connector))
+    Ok(match offer {
+        Offer::Http1 => builder.enable_http1().wrap_connector(connector),
+        Offer::Http1And2 => builder.enable_http1().enable_http2().wrap_connector(connector),
+    })
+}
+
+pub(super) type Http = hyper_util::client::legacy::Client<InTime, Body>;
+
+pub(super) fn builder() -> hyper_util::client::legacy::Builder {
+    let mut builder = hyper_util::client::legacy::Builder::new(TokioExecutor::new());
+    builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
+    builder
 }
 
 fn over(config: &Config, connector: Streams) -> Result<Service> {
     let credentials = Credentials::new(&config.credentials)?;
-    let connector = InTime(tls(config, &credentials, connector)?);
-    let http = hyper_util::client::legacy::Builder::new(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .build::<_, Body>(connector);
-    let base = Arc::new(Base::new(config));
-    Ok(Service::new(tower::service_fn(move |request: Request| {
-        send(http.clone(), Arc::clone(&base), credentials.clone(), request)
-    })))
+    // Both share the sessions to resume.
+    let tls = super::tls::client(config, &credentials)?;
+    let upgrades = builder().build(InTime(secured(config, tls.clone(), connector.clone(), Offer::Http1)?));
+    let offer = if config.balanced { Offer::Http1 } else { Offer::Http1And2 };
+    let connections = Connections::new(InTime(secured(config, tls, connector, offer)?));
+    let server = Arc::new(Server { base: Base::new(config), credentials, upgrades, connections });
+    Ok(Service::new(tower::service_fn(move |request: Request| send(Arc::clone(&server), request))))
 }
 
-async fn send(
-    http: hyper_util::client::legacy::Client<InTime, Body>,
-    base: Arc<Base>,
+/// How requests to a server are sent.
+struct Server {
+    base: Base,
     credentials: Credentials,
-    mut request: Request,
-) -> std::result::Result<Response, BoxError> {
+    /// HTTP/2 has no upgrades.
+    upgrades: Http,
+    connections: Connections,
+}
+
+async fn send(server: Arc<Server>, mut request: Request) -> std::result::Result<Response, BoxError> {
+    let Server { base, credentials, upgrades, connections } = &*server;
     base.complete(&mut request)?;
     let header = match credentials.known() {
         Some(known) => known,
@@ -189,16 +213,20 @@ async fn send(
     if let Some(header) = &header {
         request.headers_mut().insert(http::header::AUTHORIZATION, header.clone());
     }
-    let response = http.request(request).await?;
+    let response = if request.headers().contains_key(http::header::UPGRADE) {
+        upgrades.request(request).await?.map(|body| body.map_err(BoxError::from).boxed_unsync())
+    } else {
+        connections.request(request).await?
+    };
     if response.status() == StatusCode::UNAUTHORIZED {
         credentials.rejected(header.as_ref());
     }
-    Ok(response.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+    Ok(response)
 }
 
 /// Connections within [`CONNECT_TIMEOUT`].
 #[derive(Clone)]
-struct InTime(HttpsConnector<Streams>);
+pub(super) struct InTime(HttpsConnector<Streams>);
 
 impl tower::Service<Uri> for InTime {
     type Response = MaybeHttpsStream<Stream>;

@@ -22,7 +22,7 @@ struct Server {
 impl Server {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
-        let acceptor = acceptor();
+        let acceptor = acceptor(&[]);
         let address = format!("https://{}/base/", listener.local_addr().expect("an address"));
         let server = Self { address, heads: Arc::default(), rejected: Arc::new(Mutex::new("nothing".into())) };
         let (heads, rejected) = (server.heads.clone(), server.rejected.clone());
@@ -71,14 +71,16 @@ impl Server {
     }
 }
 
-/// With a certificate of its own.
-fn acceptor() -> TlsAcceptor {
+/// With a certificate of its own, for these protocols.
+pub(super) fn acceptor(protocols: &[&str]) -> TlsAcceptor {
     let key = rcgen::KeyPair::generate().expect("a key");
     let certificate = rcgen::CertificateParams::new([]).and_then(|params| params.self_signed(&key));
     let key = rustls_pki_types::PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let config = rustls::ServerConfig::builder().with_no_client_auth();
     let config = config.with_single_cert(vec![certificate.expect("a certificate").der().clone()], key);
-    TlsAcceptor::from(Arc::new(config.expect("a pair")))
+    let mut config = config.expect("a pair");
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A program that prints the file `answer` of its folder, and appends what it received to `calls`.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::sign::CertifiedKey;
@@ -15,6 +16,9 @@ use super::credentials::Credentials;
 use super::verify::Verifier;
 use crate::config::{Config, Roots, certificates};
 use crate::{Error, Result};
+
+/// The sessions to resume of one server. The default reserves memory for 32 servers, 15 KB for each client.
+const SESSIONS: usize = 8;
 
 /// The TLS configuration of connections to the server.
 pub(super) fn client(config: &Config, credentials: &Credentials) -> Result<ClientConfig> {
@@ -35,14 +39,17 @@ pub(super) fn client(config: &Config, credentials: &Credentials) -> Result<Clien
         }
         Roots::Unverified => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer)),
     };
-    match (&config.identity, credentials.resolver()) {
+    let mut tls = match (&config.identity, credentials.resolver()) {
         (Some((certificate, key)), _) => {
             let (chain, key) = parsed(certificate, key).map_err(|error| bad(&error))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| bad(&format_args!("client certificate: {error}")))
+            let tls = builder.with_client_auth_cert(chain, key);
+            tls.map_err(|error| bad(&format_args!("client certificate: {error}")))?
         }
-        (None, Some(resolver)) => Ok(builder.with_client_cert_resolver(resolver)),
-        (None, None) => Ok(builder.with_no_client_auth()),
-    }
+        (None, Some(resolver)) => builder.with_client_cert_resolver(resolver),
+        (None, None) => builder.with_no_client_auth(),
+    };
+    tls.resumption = Resumption::in_memory_sessions(SESSIONS);
+    Ok(tls)
 }
 
 fn provider() -> Arc<CryptoProvider> {

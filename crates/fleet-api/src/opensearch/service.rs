@@ -224,6 +224,7 @@ impl Service {
             return Ok(client.clone());
         }
         let client = (self.connect)(&Endpoint {
+            balanced: true,
             server: address.to_owned(),
             insecure: self.access.authorities.is_none(),
             ca_bundle: self.access.authorities.clone(),
