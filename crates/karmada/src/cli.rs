@@ -51,13 +51,19 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return karmadactl(program, args);
     }
     let (program, args) = version_of_component(as_component(help::requested(args)));
-    let parsed = command().try_get_matches_from(args);
+    let parsed = command().try_get_matches_from(args.iter().cloned());
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
-            // Output to a closed terminal is lost.
-            let _ = error.print();
+            match command_of_karmadactl(&error, &args) {
+                Some(name) => eprintln!(
+                    "error: unrecognized subcommand '{name}'\n\n  tip: it is a command of karmadactl: karmada karmadactl {name}\n\n\
+                     For more information, try '--help'."
+                ),
+                // Output to a closed terminal is lost.
+                None => drop(error.print()),
+            }
             return code;
         }
     };
@@ -71,6 +77,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The unknown command, if karmadactl has it.
+fn command_of_karmadactl<'a>(error: &clap::Error, args: &'a [OsString]) -> Option<&'a str> {
+    let word = args.get(1).and_then(|word| word.to_str());
+    word.filter(|word| error.kind() == clap::error::ErrorKind::InvalidSubcommand && karmadactl::has_command(word))
 }
 
 /// The commands with all flags and their help.

@@ -61,6 +61,6 @@ pub mod version;
 mod wait;
 mod why;
 
-pub use cli::{PLUGIN_COMPLETION, reference_page, run};
+pub use cli::{PLUGIN_COMPLETION, has_command, reference_page, run};
 use context::Context;
 pub use error::Error;

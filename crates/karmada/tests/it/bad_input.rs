@@ -1,5 +1,6 @@
 //! User mistakes: a clear error, and no partial changes.
 
+use crate::fleet::Ran;
 use crate::process::{Karmada, eventually};
 
 fn file(directory: &tempfile::TempDir, name: &str, text: &str) -> String {
@@ -106,4 +107,18 @@ fn a_disconnected_member_blocks_no_others_and_catches_up() {
     let leaving = Karmada::member("m2", &paths[1]);
     holds(&leaving, "meanwhile");
     holds(&leaving, "before");
+}
+
+#[test]
+fn a_command_of_karmadactl_is_recognized() {
+    let ran = |args: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_karmada")).args(args).output();
+        Ran::from(output.expect("the binary starts"))
+    };
+    let get = ran(&["get", "deployments"]);
+    let expected = "error: unrecognized subcommand 'get'\n\n  tip: it is a command of karmadactl: karmada karmadactl get\n\n\
+                    For more information, try '--help'.\n";
+    assert_eq!((get.code, get.err.as_str()), (Some(2), expected));
+    let unknown = ran(&["upp"]);
+    assert!(unknown.code == Some(2) && unknown.err.contains("a similar subcommand exists: 'up'"), "{unknown:?}");
 }

@@ -336,6 +336,11 @@ struct Cordon {
 /// The name by which kubectl calls the program to complete `kubectl karmada`.
 pub const PLUGIN_COMPLETION: &str = "kubectl_complete-karmada";
 
+/// Whether karmadactl has a command of the name.
+pub fn has_command(name: &str) -> bool {
+    tree().find_subcommand(name).is_some()
+}
+
 /// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
 /// `karmadactl` or `kubectl karmada`.
 pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {

@@ -89,3 +89,38 @@ pub fn absent(program: &str, command: &str) -> Option<String> {
     let instead = instead.replace("karmadactl", program);
     Some(format!("error: \"{program} {command}\" is not part of this version: {instead}\n"))
 }
+
+/// Commands that only kubectl has, and that work with the control plane.
+const OF_KUBECTL: &[&str] = &[
+    "auth",
+    "autoscale",
+    "certificate",
+    "cluster-info",
+    "config",
+    "events",
+    "expose",
+    "kustomize",
+    "plugin",
+    "proxy",
+    "replace",
+    "run",
+    "scale",
+    "set",
+];
+/// Commands that only kubectl has, and that work with the nodes and the running pods of a member.
+const OF_KUBECTL_IN_MEMBERS: &[&str] = &["cp", "debug", "drain", "port-forward"];
+
+/// How a command of kubectl's is run; `None` for any other word.
+pub fn with_kubectl(command: &str) -> Option<String> {
+    if OF_KUBECTL.contains(&command) {
+        return Some(format!(
+            "It is a command of kubectl, which works with the same kubeconfig:\n\tkubectl {command}\n"
+        ));
+    }
+    OF_KUBECTL_IN_MEMBERS.contains(&command).then(|| {
+        format!(
+            "It is a command of kubectl, which reaches a member by its path behind the address of the control plane:\n\t\
+             kubectl --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy {command}\n"
+        )
+    })
+}

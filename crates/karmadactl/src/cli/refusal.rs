@@ -20,6 +20,10 @@ pub fn unknown_command(program: &str, tree: &Command, word: &str) -> String {
         known.filter(|name| edits(&typed, name) <= MAX_EDITS || name.starts_with(&typed)).collect();
     near.sort_by_key(|name| (edits(&typed, name), *name));
     let mut text = format!("error: unknown command {word:?} for {program:?}\n");
+    if let Some(way) = pages::with_kubectl(word).filter(|_| is_root) {
+        text.push_str(&format!("\n{way}"));
+        return text;
+    }
     if !near.is_empty() && !word.is_empty() {
         text.push_str("\nDid you mean this?\n");
         near.iter().for_each(|name| text.push_str(&format!("\t{name}\n")));

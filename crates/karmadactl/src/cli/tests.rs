@@ -102,6 +102,26 @@ fn mistakes_in_a_command_line_are_named() {
     "#]],
     );
     check(
+        "scale deployment web --replicas=2",
+        expect![[r#"
+            stderr, 1
+            error: unknown command "scale" for "karmadactl"
+
+            It is a command of kubectl, which works with the same kubeconfig:
+            	kubectl scale
+        "#]],
+    );
+    check(
+        "cp a b",
+        expect![[r#"
+            stderr, 1
+            error: unknown command "cp" for "karmadactl"
+
+            It is a command of kubectl, which reaches a member by its path behind the address of the control plane:
+            	kubectl --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy cp
+        "#]],
+    );
+    check(
         "get --nosuch",
         expect![[r#"
         stderr, 1
