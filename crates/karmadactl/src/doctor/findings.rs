@@ -328,9 +328,9 @@ fn member(member: &Member, facts: &Facts, program: &str) -> Vec<Finding> {
             add(Severity::Warning, "the proxy does not reach it", why.clone(), next);
         }
         Some(Err(why)) => {
-            let is_denied = why.contains(NO_IMPERSONATOR) || why == UNAUTHORIZED;
-            let next = if is_denied { &renew } else { &describe };
-            add(Severity::Error, "the proxy does not reach it", why.clone(), next.clone());
+            let next = if is_denied(why) { &renew } else { &describe };
+            let next = if why.contains(UNREADABLE) { READABLE } else { next };
+            add(Severity::Error, "the proxy does not reach it", why.clone(), next.to_owned());
         }
         Some(Ok(Probe { version, .. })) => {
             let known = text(&cluster["status"]["kubernetesVersion"]);
@@ -388,8 +388,18 @@ fn taints(cluster: &Value, object: &str, no_evictions: Option<&str>, program: &s
 /// Upstream's error of a proxy that cannot read the Secret of the impersonator, with upstream's spelling.
 const NO_IMPERSONATOR: &str = "failed to get impresonateToken";
 
+/// The API server's error of an object that is stored and cannot be decrypted, or is damaged.
+const UNREADABLE: &str = " cannot be read: ";
+/// Other credentials would replace those of a Secret that becomes readable again.
+const READABLE: &str = "Make the Secret readable: correct the cause in the evidence";
+
 /// The error of a member that refuses the token of the impersonator.
 const UNAUTHORIZED: &str = "Unauthorized";
+
+/// Whether the proxy lacks credentials that the member accepts.
+fn is_denied(why: &str) -> bool {
+    why.contains(NO_IMPERSONATOR) || why == UNAUTHORIZED
+}
 
 /// The evidence that a cluster is not ready, and whether its credentials are missing or refused.
 fn unready(cluster: &Value) -> Option<(String, bool)> {

@@ -207,6 +207,12 @@ fn members() {
         );
         probed(Err(why.into()), "Push", &[silent, &renew]);
     }
+    let unreadable = "failed to get impresonateToken for cluster m1: Internal error occurred: secrets \"m1-impersonator\" in namespace \
+                      \"karmada-cluster\" cannot be read: the stored value is encrypted with \"k8s:enc:aesgcm:v1:key1:\"";
+    let correct = format!(
+        "error cluster m1: the proxy does not reach it ({unreadable}) -> Make the Secret readable: correct the cause in the evidence"
+    );
+    probed(Err(unreadable.into()), "Push", &[silent, &correct]);
     probed(
         Err("no route".into()),
         "Pull",
