@@ -66,9 +66,20 @@ impl Context {
     /// The client, which waits as long as a busy server requires, prints warnings, and logs its requests if `-v`
     /// requires that.
     pub fn shown(&self, client: Client) -> Client {
+        self.observed(&client, |context, warnings| {
+            warnings.iter().filter_map(|value| requests::warning_text(value)).for_each(|it| context.warn(&it));
+        })
+    }
+
+    /// As [`Self::shown`], without warnings: a scan of every kind is warned about each deprecated one.
+    pub fn scanning(&self, client: &Client) -> Client {
+        self.observed(client, |_, _| {})
+    }
+
+    fn observed(&self, client: &Client, warned: fn(&Self, &[String])) -> Client {
         let context = self.clone();
         let observer = move |exchange: &client::Exchange| {
-            exchange.warnings.iter().filter_map(|value| requests::warning_text(value)).for_each(|it| context.warn(&it));
+            warned(&context, &exchange.warnings);
             if context.verbosity >= verbosity::REQUESTS {
                 context.log(&verbosity::line(exchange));
             }

@@ -60,7 +60,9 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
 
     let held = server.karmadactl_ok(&["resume"]);
     assert!(held.contains("member1") && held.contains("StoreOlderThanMember"), "{held}");
-    let plan = server.karmadactl_ok(&["resume", "member1", "--dry-run"]);
+    let ran = server.karmadactl(&["resume", "member1", "--dry-run"]);
+    assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "deprecated kinds are listed without a warning");
+    let plan = String::from_utf8_lossy(&ran.stdout).into_owned();
     let url = "/apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/api/v1/namespaces/default/configmaps/left";
     for part in [
         "1 object is overwritten:\n  ConfigMap default/changed\n    data.key: \"newer\" -> \"older\"\n",

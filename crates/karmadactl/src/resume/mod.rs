@@ -148,7 +148,7 @@ async fn resume(
     let namespace = names::execution_namespace(cluster);
     let works = read::works(control, cluster, &namespace).await?;
     let warn = |text: String| context.log(&format!("Warning: {text}\n"));
-    let (member, served) = read::member(control, cluster, &works, &warn).await?;
+    let (member, served) = read::member(&context.scanning(control), cluster, &works, &warn).await?;
     let plan = plan::plan(cluster, &namespace, &works, &member, &Interpreter::default());
     if form == Form::Text {
         let delete = plan.left.first().and_then(|id| {
