@@ -2,6 +2,7 @@
 //! functions on the state from the server or a file; they never write.
 
 pub mod advice;
+mod concerned;
 mod explain;
 pub mod explanation;
 #[cfg(test)]

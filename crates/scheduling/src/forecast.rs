@@ -1,11 +1,14 @@
-//! Predicts the effect of a policy on a template that does not exist yet.
+//! Predicts the effect of policies on a template that is not applied yet.
 
 use std::collections::HashMap;
 
 use interpreter::Interpreter;
+use karmada_api::Scope;
+use karmada_api::policy::v1alpha1::PreemptionBehavior;
 use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::Component;
 use propagation::binding::{self, Context};
+use propagation::claim::claimed_by_metadata;
 use propagation::selection;
 use propagation::template::Template;
 use serde_json::Value;
@@ -80,9 +83,37 @@ pub enum Forecast {
     },
 }
 
-/// As at the creation of a template, a PropagationPolicy takes precedence over every ClusterPropagationPolicy.
-/// `existing` is the template's binding, if there is one: the decision then starts from its result. `taken` holds the
-/// earlier decisions, and this one is added to it.
+/// The policy that a template gets. A template stays with the policy that has claimed it and still selects it, unless
+/// another one preempts that. Otherwise, as at its creation, a PropagationPolicy takes precedence over every
+/// ClusterPropagationPolicy.
+fn applying<'a>(template: Template<'_>, policies: &'a [Policy], existing: Option<&Binding>) -> Option<&'a Policy> {
+    let reaches = |it: &&Policy| it.scope == Scope::Cluster || it.metadata.namespace == template.namespace();
+    let best = |admitted: &dyn Fn(&Policy) -> bool| {
+        let of = |scope: Scope| {
+            let candidates = policies.iter().filter(|it| it.scope == scope && admitted(it));
+            selection::best(candidates.filter(reaches), template)
+        };
+        of(Scope::Namespaced).or_else(|| of(Scope::Cluster))
+    };
+    let claim = existing.and_then(|it| claimed_by_metadata(&it.metadata));
+    let holds = |it: &Policy| claim.as_ref().is_some_and(|claim| it.scope == claim.scope() && it.key() == claim.policy);
+    match best(&holds) {
+        Some(holder) => {
+            // A template is preempted by name only.
+            let takes_over = |it: &Policy| {
+                it.spec.preemption == Some(PreemptionBehavior::Always)
+                    && selection::preempts(it, holder)
+                    && selection::strongest(&it.spec.resource_selectors, template) == Some(selection::Strength::Name)
+            };
+            best(&takes_over).or(Some(holder))
+        }
+        None => best(&|_| true),
+    }
+}
+
+/// `existing` is the template's binding, if there is one: its claim counts, and the decision starts from its result.
+/// `taken` holds the earlier decisions, and this one is added to it. Policies with `preemption: Always` count as if the
+/// gate `PropagationPolicyPreemption` were enabled.
 pub fn forecast(
     template: &Value,
     policies: &[Policy],
@@ -93,12 +124,7 @@ pub fn forecast(
     taken: &mut Taken,
 ) -> Forecast {
     let template = Template(template);
-    let namespace = template.namespace();
-    let own = policies.iter().filter(|it| !it.metadata.namespace.is_empty() && it.metadata.namespace == namespace);
-    let everywhere = policies.iter().filter(|it| it.metadata.namespace.is_empty());
-    let Some(policy) = selection::best(own, template).or_else(|| selection::best(everywhere, template)) else {
-        return Forecast::Unclaimed;
-    };
+    let Some(policy) = applying(template, policies, existing) else { return Forecast::Unclaimed };
     let named = format!("{} {}", Policy::kind(policy.scope), policy.key());
     let context = Context { workload_affinity: gates.workload_affinity, ..Context::default() };
     let mut binding = match binding::build(policy, template, interpreter, &context) {

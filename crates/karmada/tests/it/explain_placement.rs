@@ -121,6 +121,8 @@ async fn reasons_and_forecasts() {
         assert_eq!((ran.code, ran.err.as_str()), (Some(1), expected));
     }
 
+    policies_of_files_are_predicted(&fleet, directory.path()).await;
+
     // Without its only cluster; then from a file, without a server.
     let gone = fleet.karmadactl(&["schedule", "--dry-run", "--without-cluster", "m1"]).await.ok();
     assert!(gone.contains("0/1 clusters are available: 1 cluster(s) had untolerated taint"), "{gone}");
@@ -134,10 +136,14 @@ async fn reasons_and_forecasts() {
         (unknown.code, unknown.err.as_str()),
         (
             Some(1),
-            "error: no workload named \"wen\" in namespace \"default\" has been matched by a policy; name its type to find out why: \
-             explain-placement deployment wen -n default\nNames like it: web\n"
+            "error: no workload named \"wen\" in namespace \"default\" has been matched by a policy; to find out why, name its type, \
+             as in deployment/wen\nNames like it: web\n"
         )
     );
+
+    let no_state = fleet.karmadactl(&["explain-placement", "-f", file]).await;
+    let expected = format!("error: {file} holds no binding; a file of explain-placement --save does\n");
+    assert_eq!((no_state.code, no_state.err), (Some(1), expected));
 
     // A template without a policy, and a policy without a matching cluster.
     let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
@@ -167,4 +173,43 @@ async fn reasons_and_forecasts() {
         assert!(nowhere.contains(words), "{words}: {nowhere}");
     }
     assert!(!nowhere.contains("2147483647"), "{nowhere}");
+}
+
+/// `web` runs in m1 by the policy p.
+async fn policies_of_files_are_predicted(fleet: &Fleet, directory: &std::path::Path) {
+    let write = |name: &str, objects: &[Value]| {
+        let path = directory.join(name);
+        let documents = objects.iter().map(|it| format!("---\n{}", apimachinery::yaml::to_string(it)));
+        std::fs::write(&path, documents.collect::<String>()).expect("a file");
+        path.to_str().expect("text").to_owned()
+    };
+    let in_m2 = json!({"clusterAffinity": {"clusterNames": ["m2"]}, "clusterTolerations": [{"operator": "Exists"}]});
+    // As in most manifests, without a namespace.
+    let without_namespace = |mut object: Value| {
+        object["metadata"].as_object_mut().expect("metadata").remove("namespace");
+        object
+    };
+    std::fs::create_dir(directory.join("first")).expect("a directory");
+    let moved = write("moved.yaml", &[without_namespace(policy(&in_m2))]);
+    let mut first = policy(&in_m2);
+    first["metadata"]["name"] = json!("first");
+    first["spec"]["priority"] = json!(1);
+    let overriding =
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "o"}});
+    write("first/first.yaml", &[without_namespace(first), without_namespace(deployment("web")), overriding]);
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+    let namespace = write("namespace.yaml", &[namespace]);
+    let printed = fleet.karmadactl(&["schedule", "--dry-run", "-f", &namespace]).await.ok();
+    assert!(printed.contains("every cluster gets it"), "{printed}");
+    let in_a_directory = directory.join("first").to_str().expect("text").to_owned();
+    for (what, file, expected) in [
+        ("a changed policy moves what it has claimed", &moved, ["PropagationPolicy default/p", "m1:4", "m2:4"]),
+        ("a claimed template stays with its policy", &in_a_directory, ["PropagationPolicy default/p", "m1:4", "m1:4"]),
+    ] {
+        let printed = fleet.karmadactl(&["schedule", "--dry-run", "-f", file]).await.ok();
+        let rows = printed.lines().skip(1).map(|line| line.split("   ").map(str::trim).filter(|cell| !cell.is_empty()));
+        let rows: Vec<Vec<&str>> = rows.map(Iterator::collect).collect();
+        let [policy, now, then] = expected;
+        assert_eq!(rows, [["Deployment default/web", policy, now, then]], "{what}");
+    }
 }

@@ -8,7 +8,6 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::identity::{ClusterName, WorkKey};
 use karmada_api::scope::{Binding, Override, Policy};
 use karmada_api::work::v1alpha1::Work;
-use propagation::claim::claimed_by_metadata;
 use propagation::namespaces;
 use propagation::template::Template;
 use propagation::works::{self, Inputs, expected_clusters};
@@ -138,17 +137,10 @@ fn binding(source: &Source, around: &RenderInputs, preview: bool, plan: &mut Pla
         }
         return existing.cloned();
     }
-    let claim = existing.and_then(|it| claimed_by_metadata(&it.metadata));
-    let own: Vec<Policy> = match &claim {
-        Some(claim) => {
-            around.policies.iter().filter(|it| it.scope == claim.scope() && it.key() == claim.policy).cloned().collect()
-        }
-        None => around.policies.clone(),
-    };
     let snapshot = Snapshot::of_clusters(around.clusters.values().cloned());
     let foreseen = forecast(
         &source.template,
-        &own,
+        &around.policies,
         existing,
         &snapshot,
         &around.interpreter,

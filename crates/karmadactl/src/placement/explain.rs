@@ -21,7 +21,7 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
     let form = args.shared.form()?;
     let subject = subject::parse(&args.names, args.kind.as_deref())?;
     let mut live = match (&args.filename, &subject) {
-        (Some(path), subject) => from_file(path, subject.as_ref())?,
+        (Some(path), subject) => from_file(path, subject.as_ref()).await?,
         (None, Some(subject)) => {
             let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
             live::read(context, subject, &namespace).await?
@@ -55,8 +55,11 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
     Ok(())
 }
 
-fn from_file(path: &str, subject: Option<&Subject>) -> Result<Live, Error> {
-    let manifests = Manifests::read(path)?;
+async fn from_file(path: &str, subject: Option<&Subject>) -> Result<Live, Error> {
+    let manifests = Manifests::read(path).await?;
+    if manifests.bindings.is_empty() {
+        return Err(Error::message(format!("{path} holds no binding; a file of explain-placement --save does")));
+    }
     let meant =
         |binding: &Binding| subject.is_none_or(|subject| subject.means(&binding.metadata.name, &binding.spec.resource));
     let found = one_of(manifests.bindings.into_iter().filter(meant).collect())?;

@@ -253,8 +253,8 @@ async fn named(client: &Client, name: &str, namespace: &str) -> Result<Binding, 
     let near = near(name, seen.iter().map(String::as_str));
     let like = if near.is_empty() { String::new() } else { format!("\nNames like it: {}", near.join(", ")) };
     Err(Error::message(format!(
-        "no workload named {name:?} in namespace {namespace:?} has been matched by a policy; name its type to find out why: \
-         explain-placement deployment {name} -n {namespace}{like}"
+        "no workload named {name:?} in namespace {namespace:?} has been matched by a policy; to find out why, name its type, \
+         as in deployment/{name}{like}"
     )))
 }
 

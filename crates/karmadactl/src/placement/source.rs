@@ -1,22 +1,21 @@
 //! Where clusters, policies and bindings are taken from.
 
-use std::io::Read as _;
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, Object};
+use apimachinery::{ApiResource, GroupVersionKind, Object};
 use client::{Client, ListOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::templates;
 use karmada_api::scope::{Binding, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
+use propagation::template::Template;
 use scheduling::Snapshot;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::objects::files;
 use crate::paging;
-
-/// A file of more than this is no manifest.
-const MOST_BYTES: u64 = 64 << 20;
 
 /// The objects of a file, by their role in scheduling.
 #[derive(Default)]
@@ -29,20 +28,11 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    pub fn read(path: &str) -> Result<Self, Error> {
-        let failed = |why: &dyn std::fmt::Display| Error::message(format!("reading {path}: {why}"));
-        let mut bytes = Vec::new();
-        let taken = match path {
-            "-" => std::io::stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes),
-            path => std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)),
-        };
-        taken.map_err(|error| failed(&error))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(failed(&"it is larger than 64 MiB"));
-        }
+    /// The documents of a file, a directory, a URL or the standard input.
+    pub async fn read(name: &str) -> Result<Self, Error> {
         let mut manifests = Self::default();
-        for document in apimachinery::yaml::documents(&bytes).map_err(|error| failed(&error))? {
-            manifests.add(document).map_err(|error| failed(&error))?;
+        for document in files::documents(name).await? {
+            manifests.add(document).map_err(|error| Error::message(format!("reading {name}: {error}")))?;
         }
         Ok(manifests)
     }
@@ -76,9 +66,27 @@ impl Manifests {
                 self.bindings.push(Binding::from_value(Scope::Cluster, &document)?);
             }
             "Work" if of("work.karmada.io") => self.works.push(serde_json::from_value(document)?),
+            // Overrides, for example, which no policy propagates.
+            kind if is_never_propagated(version, kind) => {}
             _ => self.templates.push(document),
         }
         Ok(())
+    }
+
+    /// Sets the namespace of namespaced policies and templates that have none.
+    pub fn set_namespaces(&mut self, default: &str) {
+        let policies = self.policies.iter_mut().filter(|it| it.scope == Scope::Namespaced);
+        for policy in policies.filter(|it| it.metadata.namespace.is_empty()) {
+            default.clone_into(&mut policy.metadata.namespace);
+        }
+        for tree in &mut self.templates {
+            let template = Template(tree);
+            // Only the server knows the scope of a kind.
+            let is_missing = template.namespace().is_empty() && !is_cluster_scoped(template.kind());
+            if is_missing && tree["metadata"].is_object() {
+                tree["metadata"]["namespace"] = default.into();
+            }
+        }
     }
 
     pub fn extend(&mut self, more: Self) {
@@ -163,4 +171,28 @@ pub fn snapshot(clusters: &[Arc<Cluster>], without: &[String]) -> Result<Snapsho
     }
     let left = clusters.iter().filter(|cluster| !without.contains(&cluster.metadata.name));
     Ok(Snapshot::of_clusters(left.cloned()))
+}
+
+fn is_never_propagated(api_version: &str, kind: &str) -> bool {
+    let gvk = GroupVersionKind::from_api_version(api_version, kind);
+    gvk.is_ok_and(|it| templates::is_skipped(&it.group, &it.version, &it.kind))
+}
+
+/// The built-in kinds without a namespace that policies are written for; a custom one is recognized by its
+/// missing namespace, in a file together with a cluster policy.
+fn is_cluster_scoped(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Namespace"
+            | "ClusterRole"
+            | "ClusterRoleBinding"
+            | "CustomResourceDefinition"
+            | "PersistentVolume"
+            | "StorageClass"
+            | "PriorityClass"
+            | "IngressClass"
+            | "ValidatingWebhookConfiguration"
+            | "MutatingWebhookConfiguration"
+            | "APIService"
+    )
 }

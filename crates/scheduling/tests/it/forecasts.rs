@@ -51,6 +51,50 @@ fn a_propagation_policy_precedes_a_cluster_propagation_policy() {
 }
 
 #[test]
+fn a_claimed_template_stays_with_its_policy() {
+    let fleet =
+        snapshot(vec![cluster("m1", "9", json!({})), cluster("m2", "9", json!({})), cluster("m3", "9", json!({}))]);
+    let in_cluster = |name: &str, cluster: &str, changes: Value| {
+        let mut policy = policy(Scope::Namespaced, "a", name, &json!({"clusterAffinity": {"clusterNames": [cluster]}}));
+        policy.spec.resource_selectors[0].name = "web".to_owned();
+        policy.spec.priority = changes["priority"].as_i64().map(|priority| i32::try_from(priority).unwrap());
+        policy.spec.preemption = serde_json::from_value(changes["preemption"].clone()).unwrap();
+        policy
+    };
+    let mut claimed = binding(&json!({"replicas": 3, "clusters": [{"name": "m2", "replicas": 3}]}), &json!({}));
+    claimed.metadata.labels.insert("propagationpolicy.karmada.io/permanent-id".to_owned(), "1".to_owned());
+    for (key, value) in [("namespace", "a"), ("name", "holder")] {
+        claimed.metadata.annotations.insert(format!("propagationpolicy.karmada.io/{key}"), value.to_owned());
+    }
+    let holder = || in_cluster("holder", "m2", json!({}));
+    let mut unselecting = holder();
+    unselecting.spec.resource_selectors[0].name = "other".to_owned();
+    let preempting = json!({"priority": 1, "preemption": "Always"});
+    for (what, policies, expected) in [
+        (
+            "a policy that precedes the holder",
+            vec![in_cluster("first", "m1", json!({"priority": 1})), holder()],
+            "a/holder: m2:3",
+        ),
+        ("a preempting policy", vec![in_cluster("first", "m1", preempting), holder()], "a/first: m1:3"),
+        (
+            "a preempting policy without a higher priority",
+            vec![in_cluster("first", "m1", json!({"preemption": "Always"})), holder()],
+            "a/holder: m2:3",
+        ),
+        ("the holder no longer selects it", vec![in_cluster("first", "m1", json!({})), unselecting], "a/first: m1:3"),
+        ("the holder is gone", vec![in_cluster("first", "m1", json!({}))], "a/first: m1:3"),
+        ("the holder's placement changes", vec![in_cluster("holder", "m3", json!({}))], "a/holder: m3:3"),
+    ] {
+        let (interpreter, gates) = (Interpreter::default(), Gates::default());
+        let foreseen =
+            forecast(&deployment("a"), &policies, Some(&claimed), &fleet, &interpreter, &gates, &mut Taken::default());
+        let Forecast::Placed { policy, report, .. } = foreseen else { panic!("{what}: {foreseen:?}") };
+        assert_eq!(format!("{policy}: {}", report.result()), format!("PropagationPolicy {expected}"), "{what}");
+    }
+}
+
+#[test]
 fn reports_have_reasons() {
     let fleet = snapshot(vec![
         cluster("m1", "2", json!({})),
