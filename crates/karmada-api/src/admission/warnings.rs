@@ -54,6 +54,18 @@ const fn field(
     Row { group, kinds, field, place: Place::Everywhere, gate: None, copies: None, text, applies }
 }
 
+/// A row for kinds whose `spec.resourceSelectors` may be written so that they select nothing.
+const fn selecting(group: &'static str, kinds: &'static [&'static str]) -> Row {
+    field(
+        group,
+        kinds,
+        "spec.resourceSelectors",
+        "a selector without apiVersion, or whose kind is not written as in manifests (Deployment, not deployment), selects \
+         nothing",
+        |object, _| object["spec"]["resourceSelectors"].as_array().is_some_and(|it| it.iter().any(selects_nothing)),
+    )
+}
+
 const fn gated(row: Row, gate: &'static str) -> Row {
     Row { gate: Some(gate), ..row }
 }
@@ -107,6 +119,7 @@ pub static WARNINGS: &[Row] = &[
         &["Remedy"],
         "its actions are written to the status of clusters, but this version does not execute them",
     ),
+    selecting(POLICY, &["PropagationPolicy", "ClusterPropagationPolicy", "OverridePolicy", "ClusterOverridePolicy"]),
     gated(
         field(
             POLICY,
@@ -216,6 +229,7 @@ pub static WARNINGS: &[Row] = &[
         ),
         gates::FAILOVER,
     ),
+    selecting("search.karmada.io", &["ResourceRegistry"]),
     of_our_server(field(
         "apiregistration.k8s.io",
         &["APIService"],
@@ -228,6 +242,12 @@ pub static WARNINGS: &[Row] = &[
 /// Karmada's groups that are served by the API server itself, and not as custom resources.
 fn is_own(group: Option<&str>) -> bool {
     matches!(group, Some("cluster.karmada.io" | "search.karmada.io"))
+}
+
+/// Every kind begins with an upper-case letter by the API conventions; its resource, singular and short names do not.
+fn selects_nothing(selector: &Value) -> bool {
+    let text = |field: &str| selector[field].as_str().unwrap_or_default();
+    text("apiVersion").is_empty() || text("kind").starts_with(|first: char| first.is_lowercase())
 }
 
 fn preserves(policy: &Value, on: &str) -> bool {
@@ -353,6 +373,21 @@ mod tests {
                 "",
             ),
             (POLICY, "OverridePolicy", json!({}), "", ""),
+            (
+                POLICY,
+                "ClusterOverridePolicy",
+                json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}, {"apiVersion": "v1", "kind": "pods"}]}),
+                "spec.resourceSelectors",
+                "spec.resourceSelectors",
+            ),
+            (
+                POLICY,
+                "PropagationPolicy",
+                json!({"resourceSelectors": [{"apiVersion": "", "kind": "Pod"}]}),
+                "spec.resourceSelectors",
+                "spec.resourceSelectors",
+            ),
+            (POLICY, "PropagationPolicy", json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Pod"}]}), "", ""),
             (POLICY, "ClusterTaintPolicy", evicting.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "ClusterTaintPolicy", mild.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": []}), "spec.overall", ""),
@@ -360,6 +395,13 @@ mod tests {
             ("cluster.karmada.io", "Cluster", evicting.clone(), "spec.taints", ""),
             ("cluster.karmada.io", "Cluster", mild, "", ""),
             ("search.karmada.io", "ResourceRegistry", json!({"backendStore": {"openSearch": {}}}), "", ""),
+            (
+                "search.karmada.io",
+                "ResourceRegistry",
+                json!({"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "deployment"}]}),
+                "spec.resourceSelectors",
+                "spec.resourceSelectors",
+            ),
             ("apps", "Deployment", json!({}), "", ""),
         ] {
             let object = json!({ "spec": spec });
