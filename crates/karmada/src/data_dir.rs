@@ -84,6 +84,13 @@ impl DataDir {
         has("ca.crt") && pki::directory::ISSUED.iter().any(|name| has(name))
     }
 
+    /// Whether a server has run here, and no file of a store is here: the objects of a server with `--etcd-servers` are
+    /// in etcd.
+    pub fn lacks_store(root: &Path) -> bool {
+        let has = |name: &str| Self::store(root).join(name).exists();
+        Self::is_used(root) && !["store.sqlite", "store.mark"].into_iter().any(has)
+    }
+
     /// Writes the administrator's kubeconfig; the URL may differ from one start to the next.
     pub fn write_kubeconfig(&self, listen: &Listen) -> anyhow::Result<PathBuf> {
         write_kubeconfig(&self.root, listen, &self.pki.admin, &self.keys.root_ca.get())

@@ -15,6 +15,7 @@ use storage::embedded::{Break, EmbeddedStore, Options};
 use storage::memory::MemoryStore;
 use world::World;
 
+use crate::data_dir::DataDir;
 use crate::external;
 use crate::external::agreement::Agreement;
 
@@ -60,7 +61,11 @@ impl Engine {
             Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, now, ..Options::default() })
                 .await
                 .map(|store| Self::Embedded(store, path.to_owned()))
-                .with_context(|| format!("opening the store in {}", path.display())),
+                .with_context(|| {
+                    let is_elsewhere = must_exist && DataDir::lacks_store(path.parent().unwrap_or(path));
+                    let hint = if is_elsewhere { " (if the objects are in etcd, add --etcd-servers)" } else { "" };
+                    format!("opening the store in {}{hint}", path.display())
+                }),
         }
     }
 

@@ -9,12 +9,14 @@ mod stats;
 mod verify;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use futures::future::LocalBoxFuture;
 use world::World;
+
+use crate::data_dir::DataDir;
 
 #[derive(Args)]
 pub(super) struct StoreArgs {
@@ -43,6 +45,18 @@ struct DataDirArgs {
     /// The data directory of the control plane
     #[arg(long, default_value = "karmada-data")]
     data_dir: PathBuf,
+}
+
+/// # Errors
+/// The data directory of a server has no store.
+fn ensure_store(data_dir: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !DataDir::lacks_store(data_dir),
+        "{} has no store: the objects of a server with --etcd-servers are in etcd, and `etcdctl snapshot save` backs them up; if \
+         the store was removed, restore a backup with `karmada store restore`",
+        data_dir.display()
+    );
+    Ok(())
 }
 
 pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {

@@ -108,6 +108,22 @@ fn doctor_names_a_store_that_does_not_answer() {
     assert_eq!(found("it was not checked"), 2, "{text}");
 }
 
+#[test]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+fn the_data_directory_of_a_server_on_etcd_has_no_store() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let etcd = Process::start(&directory.path().join("etcd"), &[]).expect("etcd starts");
+    let data = directory.path().join("up");
+    let server = Karmada::apiserver_with(&data, &[&format!("--etcd-servers={}", etcd.url())]);
+    for command in [&["store", "stats"][..], &["store", "verify"], &["store", "backup"]] {
+        let why = refused(command, &data);
+        assert!(why.contains("has no store: the objects of a server with --etcd-servers are in etcd"), "{why}");
+    }
+    server.terminate();
+    let why = refused(&["apiserver", "--secure-port=0"], &data);
+    assert!(why.contains("(if the objects are in etcd, add --etcd-servers)"), "{why}");
+}
+
 /// Starts a process that is the only candidate. On a loaded machine it reports that it waits for the Lease before it has it.
 pub fn only_candidate(data_dir: &Path, up: &[&str]) -> Karmada {
     let plane = Karmada::try_up_with(data_dir, up).expect("it starts");

@@ -15,7 +15,7 @@ use storage::embedded::{EmbeddedStore, Options};
 use world::World;
 
 use super::super::{absolute, print};
-use super::{DataDirArgs, Progress, count, size};
+use super::{DataDirArgs, Progress, count, ensure_store, size};
 use crate::backups::route::{TYPE, URL, URL_WITH_KEYS};
 use crate::backups::{Last, file, keys, stamp};
 use crate::data_dir::DataDir;
@@ -51,6 +51,7 @@ pub(super) async fn run(args: &BackupArgs, world: &World) -> anyhow::Result<()> 
     let kubeconfig = match &args.kubeconfig {
         Some(file) => Some(file.clone()),
         None => {
+            ensure_store(data_dir)?;
             let store = DataDir::store(data_dir);
             let used = is_in_use(&store).with_context(|| {
                 format!("reading {}: use --data-dir or --kubeconfig to name a control plane", data_dir.display())

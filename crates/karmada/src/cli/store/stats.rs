@@ -9,7 +9,7 @@ use serde::Serialize;
 use storage::embedded::inspect::measure;
 
 use super::super::print;
-use super::{DataDirArgs, size, time};
+use super::{DataDirArgs, ensure_store, size, time};
 use crate::backups::Last;
 use crate::data_dir::DataDir;
 
@@ -75,6 +75,7 @@ pub(super) fn run(args: &StatsArgs) -> anyhow::Result<()> {
 
 fn gather(args: &StatsArgs) -> anyhow::Result<Stats> {
     let data_dir = &args.data_dir.data_dir;
+    ensure_store(data_dir)?;
     let (mut objects, mut resources) = (Sum::default(), BTreeMap::<String, Sum>::new());
     let measured = measure(&DataDir::store(data_dir), &mut |key, bytes| {
         objects.add(bytes);

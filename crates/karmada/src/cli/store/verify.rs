@@ -7,7 +7,7 @@ use storage::embedded::backup::verify_backup;
 use storage::embedded::inspect::verify_store;
 
 use super::super::print;
-use super::{DataDirArgs, Progress, count, size, time};
+use super::{DataDirArgs, Progress, count, ensure_store, size, time};
 use crate::data_dir::DataDir;
 
 #[derive(Args)]
@@ -23,6 +23,9 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<()> {
     let path = args.path.clone().unwrap_or_else(|| DataDir::store(&args.data_dir.data_dir));
     if args.path.is_some() && !path.exists() {
         anyhow::bail!("{} does not exist: name a backup, or the directory of a store", path.display());
+    }
+    if args.path.is_none() {
+        ensure_store(&args.data_dir.data_dir)?;
     }
     if path.is_file() { backup(&path) } else { store(&path) }
 }
