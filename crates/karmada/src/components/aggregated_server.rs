@@ -161,7 +161,8 @@ pub async fn front_proxy(flags: &FlagValues<'_>, control: &Client, world: &World
     let (Published { authority, names }, origin) = if file.is_empty() {
         (front_authority::read(control).await?, Origin::Published(control.clone()))
     } else {
-        let authority = std::fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
+        let authority = std::fs::read_to_string(file)
+            .with_context(|| format!("--requestheader-client-ca-file: cannot read {file}"))?;
         let origin = Origin::File { path: file.into(), last: authority.clone() };
         (Published { authority, names: of_flags() }, origin)
     };

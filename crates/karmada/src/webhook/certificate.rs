@@ -1,5 +1,6 @@
 //! The serving certificate in files that another process renews: read at the start, and again when they change.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -55,8 +56,9 @@ pub fn open(options: &Options, registry: &Registry) -> anyhow::Result<(Files, Tl
 }
 
 fn read(options: &Options) -> anyhow::Result<Pair> {
-    let read =
-        |path: &std::path::Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("--cert-dir: cannot read {}", path.display()))
+    };
     Ok(Pair { certificate: read(&options.certificate)?, key: read(&options.key)? })
 }
 
