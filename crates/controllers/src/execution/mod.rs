@@ -234,7 +234,8 @@ pub(crate) fn changes_desired_state(event: &Event) -> bool {
     event.changes_generation() || matches!(event, Event::Updated { old, new } if mode(old) != mode(new))
 }
 
-/// Works wait for their cluster without polling: they are queued when it becomes ready or leaves.
+/// Works wait for their cluster without polling: they are queued when it becomes ready or leaves. Those of a leaving
+/// cluster end without it when it is not ready any more; until then their deletions fail, with growing delays.
 fn note_cluster(context: &Context, event: &Event) {
     let name = event.object().name();
     if let Event::Deleted(_) = event {
@@ -251,7 +252,8 @@ fn note_cluster(context: &Context, event: &Event) {
     let was = context.engine.ready.lock().insert(name.clone(), ready).unwrap_or(false);
     let leaves = matches!(event, Event::Updated { old, new } if old.is_deleting() != new.is_deleting());
     let is_known = matches!(event, Event::Added { initial: true, .. });
-    if !is_known && ((ready && !was) || leaves) {
+    let is_lost = was && !ready && cluster.metadata.deletion_timestamp.is_some();
+    if !is_known && ((ready && !was) || leaves || is_lost) {
         works_of(context, &name).into_iter().for_each(|work| enqueue(context, work, Priority::Low));
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{DeleteOptions, ListOptions};
 use controllers::Settings;
 use http::StatusCode;
@@ -344,6 +344,19 @@ async fn a_policy_decides_about_the_namespace_it_selects() {
     plane.shutdown().await;
 }
 
+async fn works(plane: &Plane) -> Vec<Arc<Object>> {
+    let list = plane.client.list(&Work::api_resource(), Some("karmada-es-m1"), &ListOptions::default()).await;
+    list.expect("works").items
+}
+
+/// Does the namespace controller's part.
+async fn end_works(plane: &Plane) {
+    for work in works(plane).await {
+        let deleted = plane.client.delete(&Work::api_resource(), &work.key(), &DeleteOptions::background()).await;
+        deleted.expect("the deletion");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     let plane = Plane::start().await;
@@ -357,22 +370,28 @@ async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     let namespace = plane.get(&namespaces(), &space).await.expect("the namespace");
     assert!(namespace["metadata"]["deletionTimestamp"].is_string(), "{namespace}");
 
-    // Does the namespace controller's part.
-    let works = async || {
-        let list = plane.client.list(&Work::api_resource(), Some("karmada-es-m1"), &ListOptions::default()).await;
-        list.expect("works").items
-    };
-    for work in works().await {
-        let deleted = plane.client.delete(&Work::api_resource(), &work.key(), &DeleteOptions::background()).await;
-        deleted.expect("the deletion");
-    }
-    plane.until("the works are gone", async || works().await.is_empty().then_some(())).await;
+    end_works(&plane).await;
+    plane.until("the works are gone", async || works(&plane).await.is_empty().then_some(())).await;
     let finalize = "/api/v1/namespaces/karmada-es-m1/finalize";
     let mut namespace = plane.get(&namespaces(), &space).await.expect("the namespace");
     namespace["spec"]["finalizers"] = json!([]);
     plane.client.request(http::Method::PUT, finalize, Some(namespace)).await.expect("finalized");
     plane.until("the cluster is gone", async || plane.get(&resource, &key).await.is_none().then_some(())).await;
     plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_works_of_a_leaving_cluster_end_when_it_is_not_ready() {
+    let plane = Plane::start().await;
+    plane.network.cut("m1");
+    let key = ObjectKey::cluster("m1");
+    plane.client.delete(&Cluster::api_resource(), &key, &DeleteOptions::background()).await.expect("the deletion");
+    end_works(&plane).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(!works(&plane).await.is_empty(), "it may answer again");
+    until_ready_is(&plane, "False").await;
+    let ended = plane.until("the works are gone", async || works(&plane).await.is_empty().then_some(()));
+    tokio::time::timeout(Duration::from_secs(2), ended).await.expect("they wait for nothing more");
 }
 
 /// The agent's rights are in the execution namespace: it can finish only Works that are deleted before. No agent runs
