@@ -1,8 +1,9 @@
 //! The page of a FederatedHPA: the decision that the controller would make now, and the metrics it is based on.
 //!
-//! The controller keeps recent recommendations in its memory. The page decides without them: if they stabilize the
-//! result, the conditions of the status show it.
+//! The controller keeps recent recommendations in its memory. The page decides without them, and takes from the conditions
+//! of the status whether they hold the change back.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use client::{Client, Mapper};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use karmada_api::ApiType;
-use karmada_api::autoscaling::v1alpha1::FederatedHPA;
+use karmada_api::autoscaling::v1alpha1::{FederatedHPA, HorizontalPodAutoscalerCondition};
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
@@ -158,6 +159,10 @@ pub fn page(facts: &Facts) -> Page {
     match &plan {
         Ok(plan) => {
             page.answer = plan.answer();
+            if let Some(why) = held_back(plan.current, plan.desired, &hpa.status.conditions) {
+                page.answer = format!("stays at {}, later {}", plan.current, plan.answer());
+                page.waiting = vec![format!("stabilization: {why}")];
+            }
             page.next = vec![next(plan, &hpa.metadata.namespace, &target.kind, &target.name)];
         }
         Err(obstacle) => {
@@ -182,6 +187,16 @@ pub fn page(facts: &Facts) -> Page {
         conditions.map(|it| format!("{}={} {}: {}", it.type_, it.status, it.reason, it.message)).collect(),
     );
     page
+}
+
+/// Why the controller does not make the change yet.
+fn held_back(current: i32, desired: Option<i32>, conditions: &[HorizontalPodAutoscalerCondition]) -> Option<&str> {
+    let reason = match desired?.cmp(&current) {
+        Ordering::Less => "ScaleDownStabilized",
+        Ordering::Greater => "ScaleUpStabilized",
+        Ordering::Equal => return None,
+    };
+    conditions.iter().find(|it| it.type_ == "AbleToScale" && it.reason == reason).map(|it| it.message.as_str())
 }
 
 fn next(plan: &Plan, namespace: &str, kind: &str, name: &str) -> String {
@@ -211,5 +226,29 @@ fn evidence(page: &mut Page, plan: &Plan) {
     page.lines("No answer", plan.unanswered.iter().map(|(cluster, error)| format!("{cluster}: {error}")).collect());
     if let Value::Object(facts) = plan.to_value() {
         page.facts.extend(facts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_stabilized_change_is_held_back() {
+        for (current, desired, reason, expected) in [
+            (4, Some(2), "ScaleDownStabilized", Some("recent")),
+            (4, Some(6), "ScaleUpStabilized", Some("recent")),
+            // The status is of an earlier decision.
+            (4, Some(6), "ScaleDownStabilized", None),
+            (4, Some(4), "ScaleDownStabilized", None),
+            (4, Some(2), "ReadyForNewScale", None),
+            (4, None, "ScaleDownStabilized", None),
+        ] {
+            let condition = json!({"type": "AbleToScale", "status": "True", "reason": reason, "message": "recent"});
+            let conditions = [serde_json::from_value(condition).expect("a condition")];
+            assert_eq!(held_back(current, desired, &conditions), expected, "{current} {desired:?} {reason}");
+        }
     }
 }
