@@ -200,7 +200,7 @@ pub struct ClusterStatus {
 }
 
 /// The resources of one group version.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiEnablement {
     /// Group and version, e.g. apps/v1.
@@ -212,7 +212,7 @@ pub struct ApiEnablement {
 }
 
 /// A resource of a member.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnabledResource {
     /// Name of the resource in URLs, such as deployments.

@@ -11,7 +11,6 @@ mod verify;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use futures::future::LocalBoxFuture;
 use world::World;
@@ -70,10 +69,9 @@ pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {
     }
 }
 
-/// Runs a command on a runtime of its own, which is compiled for this one kind of future.
+/// Runs a command on a runtime, which is compiled for this one kind of future.
 fn run_async(running: LocalBoxFuture<'_, anyhow::Result<()>>) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    runtime.context("starting the runtime")?.block_on(running)
+    super::runtime(1, "tokio-runtime-worker")?.block_on(running)
 }
 
 /// Progress on standard error; on a terminal only.
