@@ -16,6 +16,7 @@ pub fn compile(schema: Option<&Value>, object_meta: Option<&TypeOf>) -> TypeOf {
     let mut root = compiler.read(map);
     if map.is_empty() {
         root.preserve_unknown_fields = true;
+        root.is_closed = false;
     }
     root.type_ = Type::Object;
     compiler.add_type_meta(&mut root);
@@ -51,6 +52,7 @@ impl Compiler<'_> {
             nullable: flag(map, "nullable"),
             int_or_string: flag(map, "x-kubernetes-int-or-string"),
             preserve_unknown_fields: flag(map, "x-kubernetes-preserve-unknown-fields"),
+            is_closed: !flag(map, "x-kubernetes-preserve-unknown-fields"),
             embedded_resource: flag(map, "x-kubernetes-embedded-resource"),
             default: map.get("default").cloned(),
             ..Schema::default()

@@ -153,6 +153,8 @@ pub struct Schema {
     pub int_or_string: bool,
     /// `x-kubernetes-preserve-unknown-fields`
     pub preserve_unknown_fields: bool,
+    /// Whether members that are not declared are unknown even if none is declared, as in structural schemas.
+    pub is_closed: bool,
     /// `x-kubernetes-embedded-resource`
     pub embedded_resource: bool,
     /// `default`

@@ -245,7 +245,7 @@ struct Fields<'s> {
 
 impl<'s> Fields<'s> {
     fn of(place: Place<'s>) -> Self {
-        Self { place, is_open: place.is_open(), is_struct: place.is_struct() }
+        Self { place, is_open: place.keeps_unknown(), is_struct: place.is_struct() }
     }
 
     /// The place of a field; `None` if there is no such field.

@@ -18,6 +18,8 @@ pub(crate) struct Place<'s> {
     property: Option<&'s Property>,
     root: bool,
     is_lenient: bool,
+    /// See [`Schema::is_closed`]; inherited where nothing is declared.
+    is_closed: bool,
 }
 
 /// Members that are structs by value wherever they are structs in the built-in API groups...
@@ -90,17 +92,18 @@ pub(crate) enum Form<'v> {
 
 impl<'s> Place<'s> {
     pub fn root(type_: &'s TypeOf) -> Self {
-        Self { schemas: &type_.schemas, node: Some(type_.node()), property: None, root: true, is_lenient: false }
+        let (node, is_closed) = (type_.node(), type_.node().is_closed);
+        Self { schemas: &type_.schemas, node: Some(node), property: None, root: true, is_lenient: false, is_closed }
     }
 
     fn at(&self, id: SchemaId, property: Option<&'s Property>) -> Self {
         let node = self.schemas.get(id);
         let is_lenient = self.is_lenient || node.of_objects.is_some();
-        Self { schemas: self.schemas, node: Some(node), property, root: false, is_lenient }
+        Self { schemas: self.schemas, node: Some(node), property, root: false, is_lenient, is_closed: node.is_closed }
     }
 
     fn deduced(&self) -> Self {
-        Self { schemas: self.schemas, node: None, property: None, root: false, is_lenient: self.is_lenient }
+        Self { node: None, property: None, root: false, ..*self }
     }
 
     /// The place of a map's member, and whether the schema names that member.
@@ -130,10 +133,16 @@ impl<'s> Place<'s> {
     pub fn is_open(&self) -> bool {
         self.node_of_objects().is_none_or(|node| {
             node.preserve_unknown_fields
-                || node.embedded_resource
+                || (node.embedded_resource && !node.is_closed)
                 || node.additional_properties.is_some()
                 || (node.properties.is_empty() && node.definition.is_none())
         })
+    }
+
+    /// Whether decoders keep members of a map here that the schema does not name.
+    pub fn keeps_unknown(&self) -> bool {
+        let is_map = || self.node_of_objects().is_some_and(|node| node.additional_properties.is_some());
+        self.is_open() && (!self.is_closed || is_map())
     }
 
     /// Whether unknown fields are dropped without a report: upstream's strict decoder does not look into types that
@@ -144,7 +153,7 @@ impl<'s> Place<'s> {
 
     /// Whether the schema states nothing about what is here and below.
     pub fn is_free(&self) -> bool {
-        !self.root && self.node.is_none_or(Schema::is_free)
+        !self.root && !self.is_closed && self.node.is_none_or(Schema::is_free)
     }
 
     pub fn items(&self) -> Self {

@@ -102,7 +102,7 @@ fn model(value: &Value, place: Option<Place<'_>>, path: &str, findings: &mut Vec
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 let child = place.map(|place| place.child(key));
                 if let (Some(place), Some((_, false))) = (place, child)
-                    && !place.is_open()
+                    && !place.keeps_unknown()
                 {
                     findings.push(format!("unknown field {path:?}"));
                     continue;

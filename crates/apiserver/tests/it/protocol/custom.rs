@@ -171,3 +171,39 @@ async fn schemas_within_schemas_are_read_strictly() {
     let stored = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["f"]["default"];
     assert_eq!((changed.code, stored), (200, &json!({"a": null})), "{}", changed.shown());
 }
+
+#[tokio::test]
+async fn fields_of_objects_without_declared_fields_are_unknown() {
+    let store = crate::engine::store().await;
+    let mut definition = definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = json!({"type": "object", "properties": {
+        "bare": {"type": "object"}, "text": {"type": "string"},
+        "bares": {"type": "object", "additionalProperties": {"type": "object"}},
+        "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+        "whole": {"type": "object", "x-kubernetes-embedded-resource": true, "properties": {"q": {"type": "string"}}}}});
+    definition["spec"]["versions"][0]["subresources"] = json!({});
+    definition["spec"]["versions"][0]["additionalPrinterColumns"] = json!([]);
+    let (server, _client) = crate::crds::start(&store, vec![definition]).await.expect("an empty store");
+    for (spec, unknown) in [
+        (json!({"bare": {"x": 1}}), "spec.bare.x"),
+        (json!({"bares": {"k": {"x": 1}}}), "spec.bares.k.x"),
+        (json!({"whole": {"apiVersion": "v1", "kind": "K", "x": 1}}), "spec.whole.x"),
+        (json!({"text": {"x": 1}}), "spec.text.x"),
+        (json!({"text": [{"x": 1}]}), "spec.text[0].x"),
+        (json!({"free": {"x": 1}}), ""),
+        (json!({"bares": {"x": {}}}), ""),
+    ] {
+        let path = |validation: &str| format!("{WIDGETS}?dryRun=All&fieldValidation={validation}");
+        let strict = write(&server, "POST", &path("Strict"), &widget(&spec)).await;
+        let warned = write(&server, "POST", &path("Warn"), &widget(&spec)).await;
+        let warning = warned.headers.get("warning").and_then(|text| text.to_str().ok()).unwrap_or_default();
+        if unknown.is_empty() {
+            assert_eq!((strict.code, warned.code, warning), (201, 201, ""), "{spec}");
+            continue;
+        }
+        let why = format!("strict decoding error: unknown field \"{unknown}\"");
+        let expected = format!("400 BadRequest Widget in version \"v1\" cannot be handled as a Widget: {why}");
+        assert_eq!(strict.shown(), expected, "{spec}");
+        assert_eq!(warning, format!("299 - \"unknown field \\\"{unknown}\\\"\""), "{spec}");
+    }
+}
