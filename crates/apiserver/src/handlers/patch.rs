@@ -183,6 +183,7 @@ impl Call<'_> {
     ) -> Result<Value, Status> {
         match self.mismatch(&new) {
             None => {}
+            Some(ObjectMismatch::OtherVersion(sent)) if self.takes_only_status() && !sent.is_empty() => {}
             // It is decoded in any version, and validated after that.
             Some(ObjectMismatch::OtherVersion(_)) if self.resource.info.custom => return Err(self.other_type(&new)),
             Some(ObjectMismatch::OtherVersion(sent)) => return Err(self.other_version(&sent)),

@@ -54,7 +54,13 @@ impl Call<'_> {
         if (&sent.group, &sent.version) != (&named.group, &named.version) {
             return Some(ObjectMismatch::OtherVersion(text(object, "apiVersion").to_owned()));
         }
-        (sent.kind != named.kind).then(|| ObjectMismatch::OtherKind(self.other_type(object)))
+        let is_other = sent.kind != named.kind && !self.takes_only_status();
+        is_other.then(|| ObjectMismatch::OtherKind(self.other_type(object)))
+    }
+
+    /// Whether the stored kind and version replace those of the document, whatever they are.
+    pub(super) fn takes_only_status(&self) -> bool {
+        self.resource.info.custom && self.info.subresource == "status"
     }
 
     /// A custom resource whose kind or version is not that of the URL, which does not pass validation.

@@ -207,3 +207,30 @@ async fn fields_of_objects_without_declared_fields_are_unknown() {
         assert_eq!(warning, format!("299 - \"unknown field \\\"{unknown}\\\"\""), "{spec}");
     }
 }
+
+#[tokio::test]
+async fn a_write_of_the_status_takes_nothing_else_from_its_document() {
+    let server = server().await;
+    let created = write(&server, "POST", WIDGETS, &widget(&json!({"a": "x"}))).await.json();
+    let status = format!("{WIDGETS}/a/status");
+    for (method, change, code) in [
+        ("PATCH", json!({"apiVersion": "v9", "kind": "Other", "status": {"phase": "1"}}), 200),
+        ("PATCH", json!({"apiVersion": "", "status": {"phase": "2"}}), 422),
+        ("PATCH", json!({"kind": "", "status": {"phase": "2"}}), 422),
+        ("PUT", json!({"kind": "Other", "status": {"phase": "3"}}), 200),
+        ("PUT", json!({"apiVersion": "v9", "status": {"phase": "4"}}), 400),
+    ] {
+        let mut body = change.clone();
+        if method == "PUT" {
+            body = get(&server, &format!("{WIDGETS}/a"), "application/json").await.json();
+            for (name, value) in change.as_object().expect("an object") {
+                body[name] = value.clone();
+            }
+        }
+        let written = write(&server, method, &status, &body).await;
+        assert_eq!(written.code, code, "{method} {change}: {}", written.shown());
+    }
+    let stored = get(&server, &format!("{WIDGETS}/a"), "application/json").await.json();
+    assert_eq!((&stored["kind"], &stored["apiVersion"]), (&created["kind"], &created["apiVersion"]));
+    assert_eq!((&stored["spec"], &stored["status"]["phase"]), (&created["spec"], &json!("3")));
+}
