@@ -139,7 +139,10 @@ impl Call<'_> {
             .map_err(|e| Status::bad_request(e.to_string()))?;
         for (path, ..) in fields.requirements() {
             let path = path.as_str();
-            let known = matches!(path, "metadata.name" | "metadata.namespace")
+            // Custom resources without a namespace have no label for it.
+            let has_namespace = self.resource.info.resource.namespaced || !self.resource.info.custom;
+            let known = path == "metadata.name"
+                || (path == "metadata.namespace" && has_namespace)
                 || self.resource.info.selectable_fields.iter().any(|field| field.trim_start_matches('.') == path);
             if !known {
                 return Err(Status::bad_request(if let Some(kind) = self.kind.selected_as {

@@ -234,3 +234,13 @@ async fn a_write_of_the_status_takes_nothing_else_from_its_document() {
     assert_eq!((&stored["kind"], &stored["apiVersion"]), (&created["kind"], &created["apiVersion"]));
     assert_eq!((&stored["spec"], &stored["status"]["phase"]), (&created["spec"], &json!("3")));
 }
+
+#[tokio::test]
+async fn resources_without_a_namespace_are_not_selected_by_one() {
+    let server = server().await;
+    let listed = async |path: &str| {
+        get(&server, &format!("{path}?fieldSelector=metadata.namespace%3Ddefault"), "application/json").await
+    };
+    assert_eq!(listed(WIDGETS).await.shown(), "400 BadRequest field label not supported: metadata.namespace");
+    assert_eq!(listed("/api/v1/namespaces").await.code, 200, "as upstream");
+}
