@@ -107,8 +107,17 @@ impl Call<'_> {
         self.check_namespace(object)?;
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
+        let unable = |mut status: Status| {
+            status.message += ", the server was not able to generate a unique name for the object";
+            status
+        };
         if !generated {
-            return self.create_named(proposal, false, dry_run).await;
+            let created = self.create_named(proposal, false, dry_run).await;
+            // As upstream, which does not distinguish a name in the request from a generated one.
+            return created.map_err(|status| match status.is(StatusReason::AlreadyExists) && !base.is_empty() {
+                true => unable(status),
+                false => status,
+            });
         }
         for _ in 0..NAME_TRIES {
             let suffix = self.server.world.random_suffix(SUFFIX);
@@ -119,10 +128,7 @@ impl Call<'_> {
             }
         }
         let named = &self.resource.info.resource;
-        let mut status = Status::already_exists(&named.group, &named.plural, &base);
-        status.message =
-            format!("{}, the server was not able to generate a unique name for the object", status.message);
-        Err(status)
+        Err(unable(Status::already_exists(&named.group, &named.plural, &base)))
     }
 
     async fn create_named(

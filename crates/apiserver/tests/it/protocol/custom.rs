@@ -244,3 +244,15 @@ async fn resources_without_a_namespace_are_not_selected_by_one() {
     assert_eq!(listed(WIDGETS).await.shown(), "400 BadRequest field label not supported: metadata.namespace");
     assert_eq!(listed("/api/v1/namespaces").await.code, 200, "as upstream");
 }
+
+#[tokio::test]
+async fn a_taken_name_beside_a_generated_one() {
+    let server = server().await;
+    let mut object = widget(&json!({}));
+    let taken = "409 AlreadyExists widgets.g.example \"a\" already exists";
+    assert_eq!(write(&server, "POST", WIDGETS, &object).await.code, 201);
+    assert_eq!(write(&server, "POST", WIDGETS, &object).await.shown(), taken);
+    object["metadata"]["generateName"] = "b-".into();
+    let unable = format!("{taken}, the server was not able to generate a unique name for the object");
+    assert_eq!(write(&server, "POST", WIDGETS, &object).await.shown(), unable);
+}
