@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::go_print::GoPrint;
+
 /// A path to a field, e.g. `spec.containers[0].name` or `data[key]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path(String);
@@ -254,6 +256,7 @@ pub fn in_order(value: &Value, order: &[&str]) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => go_quoted(text),
+        Value::Number(_) => GoPrint(value).to_string(),
         other => json_of_go(other),
     }
 }

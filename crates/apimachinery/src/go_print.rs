@@ -12,7 +12,10 @@ impl fmt::Display for GoPrint<'_> {
         match self.0 {
             Value::Null => f.write_str("<nil>"),
             Value::Bool(value) => value.fmt(f),
-            Value::Number(value) => value.fmt(f),
+            Value::Number(value) => match value.as_f64().filter(|_| value.is_f64()) {
+                Some(number) => f.write_str(&float(number)),
+                None => value.fmt(f),
+            },
             Value::String(text) => f.write_str(text),
             Value::Array(items) => {
                 f.write_str("[")?;
@@ -34,12 +37,12 @@ impl fmt::Display for GoPrint<'_> {
     }
 }
 
-/// A number as `%v` prints a `float64`.
+/// A number as `%v` prints a `float64`: in scientific notation from a million on.
 pub fn float(number: f64) -> String {
     let scientific = format!("{number:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..21).contains(&exponent) => {
+        Ok(exponent) if !(-4..6).contains(&exponent) => {
             let sign = if exponent < 0 { '-' } else { '+' };
             format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
         }
@@ -49,8 +52,8 @@ pub fn float(number: f64) -> String {
 
 #[test]
 fn values_print_as_in_gos_fmt() {
-    let value = serde_json::json!({"spec": {"b": ["x", 1, null], "a": {"on": true}}, "empty": {}});
-    assert_eq!(GoPrint(&value).to_string(), "map[empty:map[] spec:map[a:map[on:true] b:[x 1 <nil>]]]");
+    let value = serde_json::json!({"spec": {"b": ["x", 1, null, 1e-7], "a": {"on": true}}, "empty": {}});
+    assert_eq!(GoPrint(&value).to_string(), "map[empty:map[] spec:map[a:map[on:true] b:[x 1 <nil> 1e-07]]]");
 }
 
 #[test]
@@ -58,7 +61,10 @@ fn floats_print_as_in_gos_fmt() {
     for (number, expected) in [
         (0.0, "0"),
         (1.5, "1.5"),
-        (1e20, "100000000000000000000"),
+        (123_456.5, "123456.5"),
+        (1e6, "1e+06"),
+        (2_147_483_648.0, "2.147483648e+09"),
+        (1e20, "1e+20"),
         (1.25e21, "1.25e+21"),
         (1e-7, "1e-07"),
         (0.0001, "0.0001"),
