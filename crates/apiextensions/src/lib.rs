@@ -21,6 +21,7 @@ pub use cel::re2;
 pub mod rule_definitions;
 pub mod rule_evaluation;
 pub mod rules;
+mod scaled;
 mod schema_defaults;
 mod schema_rules;
 pub mod shapes;

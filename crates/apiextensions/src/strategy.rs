@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apimachinery::extent::TooLarge;
-use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::field::ErrorList;
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
 use apimachinery::object::ObjectTree as _;
@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::columns::{Shown, cell, columns};
 use crate::definition::{CustomResourceDefinition, Names, Scale, Version};
+use crate::scaled::errors as scale_errors;
 use crate::validation::Validator;
 use crate::{defaulting, pruning, structural, zeros};
 
@@ -333,52 +334,6 @@ impl Strategy for CustomStrategy {
         out.extend_from_slice(b"\"cells\":");
         serde_json::to_writer(out, &self.cells(&part, now))
     }
-}
-
-/// The value at a simple path (`.spec.replicas`).
-fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
-    path.trim_start_matches('.').split('.').try_fold(object, |found, name| found.get(name))
-}
-
-/// Errors of values that `scale` could not show: replica counts are 32-bit integers, the selector is text.
-fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let mut check = |path: &str, validate: &dyn Fn(&Value) -> Option<(Value, String)>| {
-        let found = at(object, path);
-        // A value from before the definition had this endpoint may stay.
-        if found.is_none() || old.is_some_and(|old| at(old, path) == found) {
-            return;
-        }
-        if let Some((shown, why)) = found.and_then(validate) {
-            errors.push(Error::invalid(&Path::new(path), shown, why));
-        }
-    };
-    let accessor = |path: &str, value: &Value, column_type: &str| {
-        let (found, shown) = match value {
-            Value::Null => ("<nil>", "<nil>".to_owned()),
-            Value::Bool(value) => ("bool", value.to_string()),
-            Value::Number(value) => ("float64", value.to_string()),
-            Value::String(text) => ("string", text.clone()),
-            Value::Array(_) => ("[]interface {}", value.to_string()),
-            Value::Object(_) => ("map[string]interface {}", value.to_string()),
-        };
-        format!("{path} accessor error: {shown} is of the type {found}, expected {column_type}")
-    };
-    for path in [&scale.spec_replicas_path, &scale.status_replicas_path] {
-        check(path, &|value| {
-            let Some(count) = value.as_i64() else { return Some((0.into(), accessor(path, value, "int64"))) };
-            let why = match count {
-                ..0 => "should be a non-negative integer".to_owned(),
-                count if count > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
-                _ => return None,
-            };
-            Some((count.into(), why))
-        });
-    }
-    if let Some(path) = scale.label_selector_path.as_deref().filter(|path| !path.is_empty()) {
-        check(path, &|value| (!value.is_string()).then(|| ("".into(), accessor(path, value, "string"))));
-    }
-    errors
 }
 
 #[cfg(test)]

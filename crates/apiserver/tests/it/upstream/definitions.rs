@@ -204,7 +204,7 @@ async fn replicas_fit_a_scale() {
     let refused = status(r#"{"status":{"selector":7}}"#).await.shown();
     assert_eq!(
         refused,
-        fits(".status.selector", "\"\"", ".status.selector accessor error: 7 is of the type float64, expected string")
+        fits(".status.selector", "\"\"", ".status.selector accessor error: 7 is of the type int64, expected string")
     );
 }
 
