@@ -1,5 +1,7 @@
 //! The columns of a Table: the printer columns of a version, or the age.
 
+use apimachinery::field::json_of_go;
+use apimachinery::go_print::GoPrint;
 use apimachinery::jsonpath::JsonPath;
 use apimachinery::meta::Time;
 use apimachinery::raw_json::Paths;
@@ -73,6 +75,8 @@ pub(crate) fn columns(version: &Version) -> Vec<PreparedColumn> {
 
 pub(crate) fn cell(type_: &str, value: &Value, now: Time) -> Value {
     match (type_, value) {
+        // A text column prints its value by a template, which has no word for null.
+        ("string", Value::Null) => Value::from("<no value>"),
         (_, Value::Null) => Value::Null,
         ("integer", Value::Number(number)) => {
             number.as_i64().or_else(|| number.as_f64().map(|n| n as i64)).map_or(Value::Null, Value::from)
@@ -82,7 +86,24 @@ pub(crate) fn cell(type_: &str, value: &Value, now: Time) -> Value {
             Ok(time) => human_duration(now.timestamp().as_second() - time.as_second()),
             Err(_) => "<invalid>".to_owned(),
         }),
-        ("string", other) => Value::from(other.to_string()),
+        ("string", Value::Number(_)) => Value::from(GoPrint(value).to_string()),
+        ("string", other) => Value::from(json_of_go(other)),
         _ => Value::Null,
     }
+}
+
+#[test]
+fn text_columns_print_as_upstreams_templates() {
+    let now = Time::new(jiff::Timestamp::UNIX_EPOCH);
+    for (value, expected) in [
+        (serde_json::json!(null), "<no value>"),
+        (serde_json::json!("a<b"), "a<b"),
+        (serde_json::json!(["a<b", 1]), "[\"a\\u003cb\",1]"),
+        (serde_json::json!(true), "true"),
+        (serde_json::json!(7), "7"),
+        (serde_json::json!(1e-7), "1e-07"),
+    ] {
+        assert_eq!(cell("string", &value, now), expected, "{value}");
+    }
+    assert_eq!(cell("integer", &Value::Null, now), Value::Null);
 }
