@@ -4,6 +4,8 @@ use apimachinery::extent::{Budget, TooLarge};
 use apimachinery::schema::{Schema, SchemaId, TypeOf};
 use serde_json::{Map, Value};
 
+use crate::zeros;
+
 /// Sets absent properties that have a default, and replaces `null` by the default where null is not allowed. A `null`
 /// that is neither allowed nor has a default is dropped. Defaults inside an absent parent need the parent's default.
 ///
@@ -16,7 +18,8 @@ pub fn default(object: &mut Value, type_: &TypeOf) -> Result<(), TooLarge> {
     filling.end()
 }
 
-/// Removes unspecified fields and then fills in defaults, in one walk.
+/// Removes unspecified fields and then fills in defaults, in one walk. Before that, metadata of embedded objects takes
+/// the form that upstream's type of metadata gives it.
 ///
 /// # Errors
 /// As [`default`].
@@ -100,6 +103,11 @@ impl<'t> Filling<'t> {
         let schema = type_.schemas.get(id);
         match value {
             Value::Object(map) => {
+                if schema.embedded_resource
+                    && let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut)
+                {
+                    zeros::omit_in_embedded_metadata(metadata);
+                }
                 let mut is_settled = true;
                 for (name, child) in map.iter_mut() {
                     is_settled &= self.settle_member(name, child, schema);
@@ -215,6 +223,18 @@ mod tests {
             default(&mut object, &type_).expect("small defaults");
             assert_eq!(object, expected, "{given}");
         }
+    }
+
+    #[test]
+    fn metadata_of_embedded_objects_has_no_zero_values() {
+        let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true,
+            "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"type": "object", "properties": {"template": embedded}});
+        let type_ = crate::structural::compile(Some(&schema), None);
+        let of = |metadata: Value| json!({"template": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}});
+        let mut object = of(json!({"name": "", "labels": {"a": null}, "creationTimestamp": null, "generation": 0}));
+        prune_and_default(&mut object, &type_).expect("small");
+        assert_eq!(object, of(json!({"labels": {"a": ""}})));
     }
 
     #[test]

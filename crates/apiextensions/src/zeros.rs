@@ -33,6 +33,19 @@ const SCHEMA_FIELDS: [&str; 24] = [
     "x-kubernetes-validations",
 ];
 
+/// Fields of metadata that the server always fills in, except in embedded objects.
+const OMITTED_IN_EMBEDDED_METADATA: [&str; 9] = [
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
 /// Deeper schemas are not changed.
 const MAX_DEPTH: usize = 64;
 
@@ -65,6 +78,17 @@ pub(crate) fn omit(spec: &mut Object) {
 /// Removes empty texts, lists and maps from metadata.
 pub(crate) fn omit_in_metadata(metadata: &mut Object) {
     drop_zeros(metadata, &["annotations", "finalizers", "generateName", "labels", "ownerReferences"]);
+}
+
+/// Metadata of an embedded object as upstream's type of metadata writes it: without zero values, with empty texts in the
+/// place of nulls.
+pub(crate) fn omit_in_embedded_metadata(metadata: &mut Object) {
+    for name in ["annotations", "labels"] {
+        let texts = metadata.get_mut(name).and_then(Value::as_object_mut);
+        texts.into_iter().flat_map(Object::values_mut).filter(|text| text.is_null()).for_each(|text| *text = "".into());
+    }
+    omit_in_metadata(metadata);
+    drop_zeros(metadata, &OMITTED_IN_EMBEDDED_METADATA);
 }
 
 fn omit_in_schema(schema: &mut Value, depth: usize) {
@@ -138,5 +162,18 @@ mod tests {
                     "d": {"type": "object", "additionalProperties": {"type": "integer", "default": 0},
                         "x-kubernetes-validations": [{"rule": "true"}]}}}}}]});
         assert_eq!(spec, expected);
+    }
+
+    #[test]
+    fn metadata_of_embedded_objects_has_no_zero_values() {
+        let mut metadata = json!({"name": "", "namespace": "", "uid": "", "resourceVersion": "", "generation": 0,
+            "labels": {}, "annotations": {"a": null, "b": ""}, "creationTimestamp": null, "finalizers": [], "managedFields": []});
+        omit_in_embedded_metadata(metadata.as_object_mut().expect("an object"));
+        assert_eq!(metadata, json!({"annotations": {"a": "", "b": ""}}));
+        let mut kept =
+            json!({"name": "a", "generation": 1, "labels": {"a": ""}, "deletionTimestamp": "2020-01-01T00:00:00Z"});
+        let before = kept.clone();
+        omit_in_embedded_metadata(kept.as_object_mut().expect("an object"));
+        assert_eq!(kept, before);
     }
 }
