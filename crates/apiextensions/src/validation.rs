@@ -5,7 +5,7 @@ mod constraints;
 mod kinds;
 mod numbers;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
@@ -403,8 +403,12 @@ impl Validator {
                     })
             }
             Value::Array(items) => {
-                (schema.list_type == ListType::Atomic || items.len() < 2)
-                    && schema.items.is_none_or(|id| items.iter().all(|item| self.identities_fit(id, item, false)))
+                let fits = match schema.list_type {
+                    ListType::Atomic => true,
+                    ListType::Set => items.len() < 2,
+                    ListType::Map(_) => items.len() < 2 && items.iter().all(Value::is_object),
+                };
+                fits && schema.items.is_none_or(|id| items.iter().all(|item| self.identities_fit(id, item, false)))
             }
             _ => true,
         }
@@ -449,13 +453,23 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
             Some(keys.iter().filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone()))).collect())
         }
     };
-    let mut seen = BTreeSet::new();
+    if matches!(list_type, ListType::Map(_))
+        && let Some(index) = items.iter().position(|item| !item.is_object() && !item.is_null())
+    {
+        let why = "must be an object for an array of list-type map";
+        errors.push(Error::invalid(&path.index(index), items[index].clone(), why));
+        return;
+    }
+    let mut times = BTreeMap::<String, usize>::new();
     for (index, item) in items.iter().enumerate() {
         let Some(identity) = identity(item) else { return };
         if errors.len() >= MAX_ERRORS {
             return;
         }
-        if !seen.insert(identity.to_string()) {
+        let times = times.entry(identity.to_string()).or_default();
+        *times += 1;
+        // Further items like it are not reported.
+        if *times == 2 {
             errors.push(Error::duplicate(&path.index(index), identity));
         }
     }

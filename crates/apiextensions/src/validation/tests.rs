@@ -59,8 +59,23 @@ fn messages_match_upstreams() {
             vec!["spec.ratio: Invalid value: 0: spec.ratio in body should be greater than 0"],
         ),
         (json!({"req": "x", "set": ["a", "a"]}), vec![r#"spec.set[1]: Duplicate value: "a""#]),
+        (
+            json!({"req": "x", "set": ["a", "b", "a", "a", "b"]}),
+            vec![
+                "spec.set: Too many: 5: must have at most 2 items",
+                r#"spec.set[2]: Duplicate value: "a""#,
+                r#"spec.set[4]: Duplicate value: "b""#,
+            ],
+        ),
         (json!({"req": "x", "set": ["a", "b", "c"]}), vec!["spec.set: Too many: 3: must have at most 2 items"]),
         (json!({"req": "x", "lm": [{"k": "x"}, {"k": "x"}]}), vec![r#"spec.lm[1]: Duplicate value: {"k":"x"}"#]),
+        (
+            json!({"req": "x", "lm": [1]}),
+            vec![
+                r#"spec.lm[0]: Invalid value: "integer": spec.lm[0] in body must be of type object: "integer""#,
+                "spec.lm[0]: Invalid value: 1: must be an object for an array of list-type map",
+            ],
+        ),
         (
             json!({"req": "x", "lm": []}),
             vec!["spec.lm: Invalid value: 0: spec.lm in body should have at least 1 items"],
