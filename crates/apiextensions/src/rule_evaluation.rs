@@ -28,8 +28,6 @@ pub struct Rules {
     nodes: BTreeMap<SchemaId, PreparedNode>,
     /// Nodes that have rules or lead to some.
     relevant: BTreeSet<SchemaId>,
-    /// Rules that do not compile cause no error.
-    skips_uncompiled: bool,
 }
 
 #[derive(Debug)]
@@ -102,11 +100,6 @@ impl Rules {
             rules.rules.iter().map(|rule| path(rule).map_or_else(|_| String::new(), |(path, _)| path)).collect();
         self.nodes.insert(id, PreparedNode { shape, rules, paths });
         true
-    }
-
-    /// Reports no errors of rules that do not compile.
-    pub fn skip_uncompiled(&mut self) {
-        self.skips_uncompiled = true;
     }
 
     /// The findings about `object`. `old` is the replaced object: transition rules compare with it, and failures of
@@ -190,18 +183,17 @@ impl Run<'_> {
                 self.stop(Error::invalid(path, type_name, why));
                 return;
             }
-            let optional = compiled.rule.optional_old_self == Some(true);
-            if compiled.transition && old.is_none() && !optional {
-                continue;
-            }
             let program = match &compiled.program {
                 Ok(program) => program,
-                Err(_) if self.rules.skips_uncompiled => continue,
                 Err(why) => {
                     self.found.errors.push(Error::invalid(path, type_name, format!("rule compile error: {why}")));
                     continue;
                 }
             };
+            let optional = compiled.rule.optional_old_self == Some(true);
+            if compiled.transition && old.is_none() && !optional {
+                continue;
+            }
             let outcome = self.eval(program, node, value, old, optional);
             let holds = match outcome {
                 Ok(CelValue::Bool(holds)) => holds,

@@ -46,8 +46,8 @@ fn check(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, erro
     if !pruning::prune(&mut instance, &type_).is_empty() && !in_meta {
         errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
     }
-    // Rules that do not compile are reported where they are defined.
-    for error in Validator::of_compiled_rules(type_).validate_default(&instance) {
+    // Rules that do not compile are reported here: upstream compiles the rules of a schema after its defaults.
+    for error in Validator::new(type_).validate_default(&instance) {
         let inner = error.path.as_str().strip_prefix("default").unwrap_or_default().to_owned();
         let full = Path::new(&format!("{path}{inner}"));
         errors.push(Error { path: full, ..error });

@@ -8,12 +8,18 @@ pub(crate) enum Trail<'t> {
     /// A default, which is validated as a document of its own: messages name places in it.
     Default,
     Child(&'t Self, &'t str),
+    /// A value of a map.
+    Value(&'t Self, &'t str),
     Index(&'t Self, usize),
 }
 
 impl<'t> Trail<'t> {
     pub fn child(&'t self, name: &'t str) -> Self {
         Self::Child(self, name)
+    }
+
+    pub fn value(&'t self, key: &'t str) -> Self {
+        Self::Value(self, key)
     }
 
     pub fn index(&'t self, index: usize) -> Self {
@@ -24,7 +30,7 @@ impl<'t> Trail<'t> {
         match self {
             Self::Root => Path::root(),
             Self::Default => Path::new("default"),
-            Self::Child(parent, name) => parent.path().child(name),
+            Self::Child(parent, name) | Self::Value(parent, name) => parent.path().child(name),
             // As upstream, which appends the place in the default as if it were a field.
             Self::Index(Self::Default, index) => Self::Default.path().child(&format!("[{index}]")),
             Self::Index(parent, index) => parent.path().index(*index),
@@ -35,7 +41,7 @@ impl<'t> Trail<'t> {
         match self {
             Self::Root => false,
             Self::Default => true,
-            Self::Child(parent, _) | Self::Index(parent, _) => parent.is_of_default(),
+            Self::Child(parent, _) | Self::Value(parent, _) | Self::Index(parent, _) => parent.is_of_default(),
         }
     }
 
@@ -47,6 +53,8 @@ impl<'t> Trail<'t> {
                 of_parent if of_parent.is_empty() => (*name).to_owned(),
                 of_parent => format!("{of_parent}.{name}"),
             },
+            // As upstream, with a dot even in the document itself.
+            Self::Value(parent, key) => format!("{}.{key}", parent.shown()),
             Self::Index(parent, index) => format!("{}[{index}]", parent.shown()),
         }
     }

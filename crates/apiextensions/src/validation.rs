@@ -40,13 +40,6 @@ impl Validator {
         Self { type_, patterns, rules }
     }
 
-    /// Rules that do not compile are skipped: they are reported elsewhere.
-    pub fn of_compiled_rules(type_: TypeOf) -> Self {
-        let mut validator = Self::new(type_);
-        validator.rules.skip_uncompiled();
-        validator
-    }
-
     pub fn type_of(&self) -> &TypeOf {
         &self.type_
     }
@@ -82,7 +75,10 @@ impl Validator {
             self.check_value(self.node(property.schema), value, None, &Trail::Default, &mut errors);
         }
         if errors.is_empty() {
-            self.apply_rules(wrapper, None, &mut errors);
+            // As an object that has the default already, and as one that gets it.
+            errors = self.rules.validate(&self.type_, wrapper, Some(wrapper)).errors;
+            let of_new = self.rules.validate(&self.type_, wrapper, None).errors;
+            errors.extend(of_new.into_iter().filter(|error| !errors.contains(error)).collect::<Vec<_>>());
         }
         errors
     }
@@ -273,7 +269,8 @@ impl Validator {
                 // The API server checks metadata of every object; here are only the author's extra restrictions.
                 self.check_metadata(self.node(id), child, old, &path.child(name), errors);
             } else {
-                checks += self.check(self.node(id), child, old, &path.child(name), errors);
+                let place = if known.is_some() { path.child(name) } else { path.value(name) };
+                checks += self.check(self.node(id), child, old, &place, errors);
             }
         }
         for name in schema.required.iter().filter(|name| !map.contains_key(&***name)) {

@@ -241,3 +241,38 @@ fn deprecation_warnings_are_single_lines() {
         assert_eq!(found, expected, "{warning:?}");
     }
 }
+
+#[test]
+fn rules_are_checked_with_the_defaults_of_their_schema() {
+    let with = |default: Value, rule: Value| {
+        let integer = json!({"type": "integer"});
+        json!({"type": "object", "properties": {"a": integer, "b": {"type": "string"}}, "default": default, "x-kubernetes-validations": [rule]})
+    };
+    for (default, rule, expected) in [
+        (json!({"a": 1}), json!({"rule": "self.a > 0"}), ""),
+        (json!({"a": 1}), json!({"rule": "self == oldSelf"}), ""),
+        (
+            json!({"a": 1}),
+            json!({"rule": "self.a > 3", "fieldPath": ".a"}),
+            ".default.a: Invalid value: failed rule: self.a > 3",
+        ),
+        (json!({"a": 1}), json!({"rule": "self != oldSelf"}), ".default: Invalid value: failed rule: self != oldSelf"),
+        (
+            json!({"a": 1}),
+            json!({"rule": "oldSelf.hasValue()", "optionalOldSelf": true}),
+            ".default: Invalid value: failed rule: oldSelf.hasValue()",
+        ),
+        (
+            json!({"a": 1}),
+            json!({"rule": "self.zz"}),
+            ".default: Invalid value: \"object\": rule compile error: compilation failed: ERROR: <input>:1:5: undefined field 'zz'\n | self.zz\n | ....^",
+        ),
+    ] {
+        let expected: Vec<String> =
+            Some(format!("{PLACE}{expected}")).into_iter().filter(|_| !expected.is_empty()).collect();
+        assert_eq!(refused(&with(default, rule.clone())), expected, "{rule}");
+    }
+    let of_map = json!({"type": "object", "additionalProperties": {"type": "string"}, "default": {"k": 1}});
+    let why = "Invalid value: \"integer\": .k in body must be of type string: \"integer\"";
+    assert_eq!(refused(&of_map), [format!("{PLACE}.default.k: {why}")], "values of maps have a dot, as upstream");
+}
