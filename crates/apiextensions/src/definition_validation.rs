@@ -8,8 +8,9 @@ use apimachinery::webhook_client::{self, Rules};
 use serde_json::Value;
 
 use crate::authorities;
-use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names};
+use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names, Version};
 use crate::naming::is_protected_group;
+use crate::structural_rules;
 use versions::Versions;
 
 /// The errors of a defaulted definition, on create.
@@ -31,6 +32,11 @@ pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
 fn validate_spec(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     let spec = Path::new("spec");
     validate_group_and_scope(crd, &spec, errors);
+    let mut schemas = crd.spec.versions.iter().filter_map(Version::json_schema);
+    if crd.spec.preserve_unknown_fields && schemas.any(structural_rules::has_default) {
+        let why = "must be false in order to use defaults in the schema";
+        errors.push(Error::invalid(&spec.child("preserveUnknownFields"), true, why));
+    }
     let versions = Versions::of(crd);
     versions.validate_each(errors);
     versions.validate_set(errors);

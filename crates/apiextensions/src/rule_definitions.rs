@@ -7,7 +7,7 @@ use apimachinery::schema::{SchemaId, Schemas};
 use serde_json::{Map, Value};
 
 use crate::rules::{CompiledRule, Rule, compile, field_path};
-use crate::structural;
+use crate::{structural, structural_rules};
 
 /// The maximum estimated cost of one rule, for all the nodes of an object it applies to.
 const RULE_LIMIT: u64 = 10_000_000;
@@ -65,7 +65,8 @@ impl Rules<'_> {
     /// Checks the programs of rules whose texts are valid.
     pub(crate) fn check(&self, path: &Path, costs: &mut Costs, errors: &mut ErrorList) {
         if self.shape.is_none() {
-            let why = "internal error: failed to retrieve type information for x-kubernetes-validations";
+            let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to \
+                       convert structural schema to CEL declarations";
             errors.push(Error::new(ErrorKind::Internal, path, why));
             return;
         }
@@ -183,6 +184,10 @@ fn check_field_path(field: &str, schema: &Map<String, Value>, path: &Path, error
     }
     if breaks_lines(field) {
         errors.push(Error::invalid(path, field, "must not contain line breaks"));
+    }
+    // Paths in a schema that is not structural are not checked.
+    if structural_rules::is_unreadable(schema) {
+        return;
     }
     // Implied fields are not declared.
     let wrapper = serde_json::json!({"properties": {"self": schema}});

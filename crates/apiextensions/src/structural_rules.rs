@@ -29,7 +29,21 @@ pub fn validate(schema: &Value, path: &Path) -> ErrorList {
 
 /// Why a schema cannot be parsed, so that its structure cannot be checked.
 pub fn unreadable(schema: &Value) -> Option<String> {
-    let map = schema.as_object()?;
+    unreadable_map(schema.as_object()?)
+}
+
+/// Whether there is such a reason.
+pub(crate) fn is_unreadable(schema: &Map<String, Value>) -> bool {
+    unreadable_map(schema).is_some()
+}
+
+/// Whether a value has a default in the schema or below.
+pub(crate) fn has_default(schema: &Value) -> bool {
+    let Some(map) = schema.as_object() else { return false };
+    map.get("default").is_some_and(|default| !default.is_null()) || children(map).into_iter().any(has_default)
+}
+
+fn unreadable_map(map: &Map<String, Value>) -> Option<String> {
     let message = |key: &str| format!("OpenAPIV3Schema '{key}' is not supported");
     const UNSUPPORTED: [(&str, &str); 7] = [
         ("id", "id"),

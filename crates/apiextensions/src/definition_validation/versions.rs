@@ -53,7 +53,8 @@ impl<'a> Versions<'a> {
                 validate_columns(version, &path.child("additionalPrinterColumns"), errors);
             }
             if !self.selectable_shared {
-                validate_selectable(version, &path.child("selectableFields"), errors);
+                let without = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                validate_selectable(version, without, &path.child("selectableFields"), errors);
             }
         }
     }
@@ -95,7 +96,8 @@ impl<'a> Versions<'a> {
             validate_columns(first, &self.spec.child("additionalPrinterColumns"), errors);
         }
         if self.selectable_shared {
-            validate_selectable(first, &self.spec.child("selectableFields"), errors);
+            let without = "may only be set when validations.schema is included";
+            validate_selectable(first, without, &self.spec.child("selectableFields"), errors);
         }
     }
 }
@@ -217,9 +219,14 @@ fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
     complaints
 }
 
-/// Selectable fields are scalars that the schema declares, outside metadata.
-fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
+/// Selectable fields are scalars that the schema declares, outside metadata. `without`: upstream's words for fields
+/// without a schema.
+fn validate_selectable(version: &Version, without: &str, path: &Path, errors: &mut ErrorList) {
     const MOST: usize = 8;
+    if !version.selectable_fields.is_empty() && !version.json_schema().is_some_and(Value::is_object) {
+        errors.push(Error::invalid(path, "", without));
+        return;
+    }
     // Implied fields are not declared.
     let wrapper = serde_json::json!({"properties": {"self": version.json_schema()}});
     let type_ = structural::compile(Some(&wrapper), None);

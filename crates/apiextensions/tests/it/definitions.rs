@@ -276,3 +276,33 @@ fn rules_are_checked_with_the_defaults_of_their_schema() {
     let why = "Invalid value: \"integer\": .k in body must be of type string: \"integer\"";
     assert_eq!(refused(&of_map), [format!("{PLACE}.default.k: {why}")], "values of maps have a dot, as upstream");
 }
+
+#[test]
+fn parts_without_a_usable_schema_have_one_error() {
+    let unsupported = json!({"type": "object", "properties": {"a": {"type": "string", "$ref": "#/x"}},
+        "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".zz"}]});
+    let forbidden = "Forbidden: $ref is not supported";
+    assert_eq!(refused(&unsupported), [format!("{PLACE}.properties[a].$ref: {forbidden}")]);
+
+    let mut old = definition(&json!({"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}));
+    old["spec"]["preserveUnknownFields"] = true.into();
+    assert_eq!(
+        create_errors(&old),
+        [
+            "spec.preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema",
+            "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
+        ]
+    );
+
+    let mut bare = definition(&json!({"type": "object"}));
+    bare["spec"]["versions"][0]["schema"] = Value::Null;
+    bare["spec"]["versions"][0]["selectableFields"] = json!([{"jsonPath": ".spec.a"}]);
+    let missing = "spec.versions[0].schema.openAPIV3Schema: Required value";
+    let why = "spec.selectableFields: Invalid value: \"\": may only be set when validations.schema is included";
+    assert_eq!(create_errors(&bare), [missing, why]);
+    bare["spec"]["versions"].as_array_mut().expect("a list").push(
+        json!({"name": "v2", "served": true, "storage": false, "schema": {"openAPIV3Schema": {"type": "object"}}}),
+    );
+    let why = "spec.versions[0].selectableFields: Invalid value: \"\": may only be set when `version.schema.openAPIV3Schema` is not included";
+    assert_eq!(create_errors(&bare), [missing, why]);
+}

@@ -310,7 +310,7 @@ fn rules_are_compiled_in_valid_schemas_only() {
     assert_eq!(
         messages(&untyped),
         [
-            "p.x-kubernetes-validations: Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
+            "p.x-kubernetes-validations: Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations"
         ]
     );
 }
