@@ -16,7 +16,7 @@ use crate::wire::body::{
 impl Call<'_> {
     /// The object of a create or update, and the warnings about its fields.
     pub(super) async fn object(&self, body: Body, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
-        let (object, findings) = match self.draft.and_then(Draft::take) {
+        let ((object, other_kind), findings) = match self.draft.and_then(Draft::take) {
             Some(mut draft) => {
                 let findings = strict::adopt(&mut draft, &self.resource.info.schema)
                     .map_err(|why| self.unreadable(draft.to_string(), &why.to_string()))?;
@@ -28,7 +28,8 @@ impl Call<'_> {
                 (self.fitting(object, Some(&bytes), validation)?, findings)
             }
         };
-        Ok((object, self.field_findings(findings, validation)?))
+        let findings = self.field_findings(findings, validation)?;
+        other_kind.map_or(Ok((object, findings)), Err)
     }
 
     fn unreadable(&self, document: impl AsRef<[u8]>, why: &str) -> Status {
@@ -63,29 +64,34 @@ impl Call<'_> {
     }
 
     /// The object with its kind and version, once it is known to be of this resource and to have values of the right
-    /// types. `body` is its document, which some errors print; a draft has none.
-    fn fitting(&self, mut object: Value, body: Option<&[u8]>, validation: FieldValidation) -> Result<Value, Status> {
+    /// types. `body` is its document, which some errors print; a draft has none. The error of a custom resource of another
+    /// kind is one of validation, which follows the findings about its fields.
+    fn fitting(
+        &self,
+        mut object: Value,
+        body: Option<&[u8]>,
+        validation: FieldValidation,
+    ) -> Result<(Value, Option<Status>), Status> {
         let kind = self.resource.info.resource.kind.as_str();
         let unusable = |sent: &str, version: &str, why: &str| {
             Status::bad_request(format!("{sent} in version {version:?} cannot be handled as a {kind}: {why}"))
         };
-        if let Some(mismatch) = self.mismatch(&object) {
-            let document = body.map_or_else(|| object.to_string().into_bytes().into(), Cow::Borrowed);
-            return Err(match mismatch {
-                ObjectMismatch::Unreadable(why) => self.unreadable(document, &why),
-                ObjectMismatch::Kindless if validation == FieldValidation::Ignore => {
-                    unusable(kind, &self.info.version, &kindless(&document))
-                }
-                ObjectMismatch::Kindless => self.unreadable(&document, &kindless(&document)),
-                ObjectMismatch::Unusable { kind, version, why } => unusable(&kind, &version, &why),
-                ObjectMismatch::OtherVersion(sent) => self.other_version(&sent),
-                ObjectMismatch::OtherKind(status) => status,
-            });
-        }
+        let document = || body.map_or_else(|| object.to_string().into_bytes().into(), Cow::Borrowed);
+        let other_kind = match self.mismatch(&object) {
+            None => None,
+            Some(ObjectMismatch::OtherKind(status)) => Some(status),
+            Some(ObjectMismatch::Unreadable(why)) => return Err(self.unreadable(document(), &why)),
+            Some(ObjectMismatch::Kindless) if validation == FieldValidation::Ignore => {
+                return Err(unusable(kind, &self.info.version, &kindless(&document())));
+            }
+            Some(ObjectMismatch::Kindless) => return Err(self.unreadable(document(), &kindless(&document()))),
+            Some(ObjectMismatch::Unusable { kind, version, why }) => return Err(unusable(&kind, &version, &why)),
+            Some(ObjectMismatch::OtherVersion(sent)) => return Err(self.other_version(&sent)),
+        };
         self.stamp(&mut object);
         match self.mistyped(&mut object) {
             Some(wrong) => Err(unusable(kind, &self.info.version, &wrong.decoder)),
-            None => Ok(object),
+            None => Ok((object, other_kind)),
         }
     }
 

@@ -104,6 +104,11 @@ async fn findings_about_fields_are_in_upstreams_order() {
         "400 BadRequest Widget in version \"v1\" cannot be handled as a Widget: strict decoding error: {unknown}"
     );
     assert_eq!(refused.shown(), expected);
+    let other = body.replace("Widget", "Other");
+    let refused = send(&server, "POST", &format!("{WIDGETS}{strict}"), &json, &other).await;
+    assert_eq!(refused.shown(), expected, "its kind is validated after that");
+    let warned = send(&server, "POST", WIDGETS, &json, &other).await;
+    assert_eq!((warned.code, warned.headers.get_all("warning").iter().count()), (422, 3));
     let apply = [("content-type", "application/apply-patch+yaml")];
     let twice = "{apiVersion: g.example/v1, kind: Widget, metadata: {name: b}, spec: {a: x, a: y}}";
     let refused = send(&server, "PATCH", &format!("{WIDGETS}/b{strict}"), &apply, twice).await;
