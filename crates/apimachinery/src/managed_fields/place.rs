@@ -20,6 +20,8 @@ pub(crate) struct Place<'s> {
     is_lenient: bool,
     /// See [`Schema::is_closed`]; inherited where nothing is declared.
     is_closed: bool,
+    /// Whether the schema here or above preserves unknown fields, except above metadata of objects.
+    preserves: bool,
 }
 
 /// Members that are structs by value wherever they are structs in the built-in API groups...
@@ -92,14 +94,23 @@ pub(crate) enum Form<'v> {
 
 impl<'s> Place<'s> {
     pub fn root(type_: &'s TypeOf) -> Self {
-        let (node, is_closed) = (type_.node(), type_.node().is_closed);
-        Self { schemas: &type_.schemas, node: Some(node), property: None, root: true, is_lenient: false, is_closed }
+        Self {
+            schemas: &type_.schemas,
+            node: Some(type_.node()),
+            property: None,
+            root: true,
+            is_lenient: false,
+            is_closed: type_.node().is_closed,
+            preserves: type_.node().preserve_unknown_fields,
+        }
     }
 
     fn at(&self, id: SchemaId, property: Option<&'s Property>) -> Self {
         let node = self.schemas.get(id);
         let is_lenient = self.is_lenient || node.of_objects.is_some();
-        Self { schemas: self.schemas, node: Some(node), property, root: false, is_lenient, is_closed: node.is_closed }
+        let preserves = self.preserves || node.preserve_unknown_fields;
+        let is_closed = node.is_closed;
+        Self { schemas: self.schemas, node: Some(node), property, root: false, is_lenient, is_closed, preserves }
     }
 
     fn deduced(&self) -> Self {
@@ -109,7 +120,10 @@ impl<'s> Place<'s> {
     /// The place of a map's member, and whether the schema names that member.
     pub fn child(&self, key: &str) -> (Self, bool) {
         if let Some(property) = self.node_of_objects().and_then(|node| node.properties.get(key)) {
-            let place = self.at(property.schema, Some(property));
+            let mut place = self.at(property.schema, Some(property));
+            if key == "metadata" && (self.root || self.node.is_some_and(|node| node.embedded_resource)) {
+                place.preserves = self.schemas.get(property.schema).preserve_unknown_fields;
+            }
             // Custom resources often declare metadata as a bare object; its parts are known all the same.
             if !(self.root && key == "metadata" && place.node.is_some_and(|node| node.properties.is_empty())) {
                 return (place, true);
@@ -137,6 +151,12 @@ impl<'s> Place<'s> {
                 || node.additional_properties.is_some()
                 || (node.properties.is_empty() && node.definition.is_none())
         })
+    }
+
+    /// Whether a map here may have undeclared members in an applied configuration: upstream's types inherit that unknown
+    /// fields are preserved, though decoders drop them.
+    pub fn accepts_undeclared(&self) -> bool {
+        self.preserves || self.is_open()
     }
 
     /// Whether decoders keep members of a map here that the schema does not name.

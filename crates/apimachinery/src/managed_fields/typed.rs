@@ -69,7 +69,7 @@ impl Check {
     fn members(&mut self, map: &Map<String, Value>, place: Place<'_>) {
         for (key, value) in map {
             let (child, declared) = place.child(key);
-            let known = declared || place.is_open();
+            let known = declared || place.accepts_undeclared();
             if !known {
                 return self.at(PathElement::field(key), |check| check.fault("field not declared in schema"));
             }

@@ -261,3 +261,39 @@ async fn a_taken_name_beside_a_generated_one() {
     let unable = format!("{taken}, the server was not able to generate a unique name for the object");
     assert_eq!(write(&server, "POST", WIDGETS, &object).await.shown(), unable);
 }
+
+#[tokio::test]
+async fn an_applied_configuration_may_have_unknown_fields_below_a_schema_that_preserves_them() {
+    let store = crate::engine::store().await;
+    let mut definition = definition();
+    let keyed = json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}});
+    let part = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"] = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+        "properties": {"part": part, "list": keyed, "a": {"type": "string"}, "replicas": {"type": "integer"}}});
+    let (server, _client) = crate::crds::start(&store, vec![definition]).await.expect("an empty store");
+    for (body, expected) in [
+        (json!({"spec": {"part": {"a": "x", "b": 1}}}), Ok(json!({"part": {"a": "x"}}))),
+        (json!({"spec": {"list": [{"k": "x", "b": [1]}]}}), Ok(json!({"list": [{"k": "x"}]}))),
+        (json!({"spec": {"b": {"c": 1}}}), Ok(json!({"b": {"c": 1}}))),
+        (json!({"status": {"b": 1}}), Err(".status.b: field not declared in schema")),
+        (json!({"metadata": {"name": "a", "b": 1}}), Err(".metadata.b: field not declared in schema")),
+    ] {
+        let mut object = json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": "a"}});
+        for (name, value) in body.as_object().expect("an object") {
+            object[name] = value.clone();
+        }
+        let apply = [("content-type", "application/apply-patch+yaml")];
+        let path = format!("{WIDGETS}/a?fieldManager=m&dryRun=All");
+        let applied = send(&server, "PATCH", &path, &apply, &object.to_string()).await;
+        match expected {
+            Ok(spec) => assert_eq!((applied.code, &applied.json()["spec"]), (201, &spec), "{body}"),
+            Err(why) => {
+                let expected =
+                    format!("500  failed to create typed patch object (/a; g.example/v1, Kind=Widget): {why}");
+                assert_eq!(applied.shown(), expected, "{body}");
+            }
+        }
+    }
+}
