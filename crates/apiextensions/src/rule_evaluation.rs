@@ -28,6 +28,8 @@ pub struct Rules {
     nodes: BTreeMap<SchemaId, PreparedNode>,
     /// Nodes that have rules or lead to some.
     relevant: BTreeSet<SchemaId>,
+    /// Nodes with rules, for whose values expressions have no type.
+    untyped: BTreeSet<SchemaId>,
 }
 
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl Rules {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.nodes.is_empty() && self.untyped.is_empty()
     }
 
     /// Whether any rule uses `oldSelf`.
@@ -59,8 +61,11 @@ impl Rules {
     fn collect(&mut self, type_: &TypeOf, id: SchemaId, root: bool) -> bool {
         let schema = type_.schemas.get(id);
         // Shapes include all descendants; they are only built where they are needed.
-        let own = has_rules(&type_.schemas, id);
-        let mut relevant = own && self.prepare(type_, id, shape(&type_.schemas, id, root));
+        let own = has_rules(&type_.schemas, id).then(|| shape(&type_.schemas, id, root));
+        if let Some(None) = own {
+            self.untyped.insert(id);
+        }
+        let mut relevant = own.is_some_and(|shape| shape.is_none() || self.prepare(type_, id, shape));
         let holds_object = root || schema.embedded_resource;
         for (name, property) in &schema.properties {
             if holds_object && &**name == "metadata" {
@@ -135,6 +140,11 @@ impl Run<'_> {
         }
         let old = old.filter(|old| !old.is_null());
         let rules = self.rules;
+        if rules.untyped.contains(&id) {
+            let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+            let type_name = type_name(self.type_.schemas.get(id));
+            self.found.errors.push(Error::invalid(path, type_name, why));
+        }
         if let Some(node) = rules.nodes.get(&id) {
             self.apply(node, id, value, old, path, unchanged);
         }

@@ -272,6 +272,9 @@ fn rules_are_checked_with_the_defaults_of_their_schema() {
             Some(format!("{PLACE}{expected}")).into_iter().filter(|_| !expected.is_empty()).collect();
         assert_eq!(refused(&with(default, rule.clone())), expected, "{rule}");
     }
+    let untyped = json!({"x-kubernetes-preserve-unknown-fields": true, "default": "x", "x-kubernetes-validations": [{"rule": "true"}]});
+    let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
+    assert_eq!(refused(&untyped), [format!("{PLACE}.default: Invalid value: \"\": {why}")]);
     let of_map = json!({"type": "object", "additionalProperties": {"type": "string"}, "default": {"k": 1}});
     let why = "Invalid value: \"integer\": .k in body must be of type string: \"integer\"";
     assert_eq!(refused(&of_map), [format!("{PLACE}.default.k: {why}")], "values of maps have a dot, as upstream");
