@@ -116,7 +116,7 @@ impl Failure {
                 format!("etcd at {endpoint} refuses the request ({message}); its flags --max-request-bytes and --max-txn-ops set the limits").into(),
             ),
             (Meaning::NoSpace, _) => Error::Alarm(
-                format!("etcd at {endpoint} refuses writes ({message}); raise --quota-backend-bytes or free space with `etcdctl defrag`, then run `etcdctl alarm disarm`").into(),
+                format!("etcd at {endpoint} refuses writes ({message}); raise --quota-backend-bytes or free space with `etcdctl compaction` and `etcdctl defrag`, then run `etcdctl alarm disarm`").into(),
             ),
             (Meaning::Corrupt, _) => Error::Failed(
                 format!("etcd at {endpoint} reports corruption ({message}); restore the member or the cluster from a backup").into(),

@@ -130,9 +130,24 @@ impl Inner {
             }
             Err(failure) => Err(match (failure.meaning(), lease_of(txns)) {
                 (Meaning::NoLease, Some(lease)) => Error::LeaseNotFound(lease),
+                (Meaning::NoSpace, _) => self.without_space(txns, &failure).await,
                 _ => failure.error(Access::Write),
             }),
         }
+    }
+
+    /// The error of transactions that etcd refused for lack of space: it may have applied them, as it does with the ones
+    /// that raise the alarm.
+    async fn without_space(&self, txns: &[Txn], failure: &Failure) -> Error {
+        let nothing_written = match txn::confirmation(txns, &self.layout) {
+            Some(request) => {
+                let answer = self.connections.request::<_, wire::TxnResponse>(wire::TXN, request, Access::Read).await;
+                answer.is_ok_and(|answer| answer.succeeded)
+            }
+            None => false,
+        };
+        let error = failure.error(Access::Write);
+        if nothing_written { error } else { Error::Uncertain(format!("the write may be stored: {error}").into()) }
     }
 
     fn note(&self, txns: &[Txn], answer: &wire::TxnResponse) {

@@ -44,6 +44,24 @@ pub(crate) fn request(txns: &[Txn], layout: &Layout, limit: usize) -> Result<wir
     Ok(wire::TxnRequest { compare, success: success.collect(), failure: guarded(txns).into_iter().map(read).collect() })
 }
 
+/// A request that succeeds only if a transaction with these was not applied: a guard still holds that its ops would have
+/// invalidated. `None` without such a guard.
+pub(crate) fn confirmation(txns: &[Txn], layout: &Layout) -> Option<wire::TxnRequest> {
+    let is_invalidated = |guard: &Guard, op: &Op| match (guard, op) {
+        (Guard::Absent(key), Op::Put { key: changed, .. })
+        | (Guard::ModRevision(key, _), Op::Put { key: changed, .. } | Op::Delete { key: changed }) => key == changed,
+        (Guard::Absent(_), Op::Delete { .. }) => false,
+    };
+    let decisive = |txn: &'_ Txn| {
+        let guard = txn.guards.iter().find(|guard| txn.ops.iter().any(|op| is_invalidated(guard, op)))?;
+        Some((compared(guard, layout), layout.to_etcd(guard.key())))
+    };
+    let (guard, key) = txns.iter().find_map(decisive)?;
+    // A transaction without a linearizable read would be answered from the member's own state.
+    let read = op(Request::Range(wire::RangeRequest { key, ..Default::default() }));
+    Some(wire::TxnRequest { compare: vec![guard], success: vec![read.clone()], failure: vec![read] })
+}
+
 /// The outcome of each transaction.
 pub(crate) fn outcomes(answer: wire::TxnResponse, txns: &[Txn], layout: &Layout) -> Vec<TxnOutcome> {
     let revision = revision(answer.header.as_ref());
@@ -192,6 +210,30 @@ mod tests {
         let TxnOutcome::Failed { current, revision: 9 } = &outcomes[1] else { panic!("{outcomes:?}") };
         assert_eq!(current[0].as_ref().map(|kv| (&kv.key[..], kv.mod_revision)), Some((&b"/a"[..], 5)));
         assert_eq!(outcomes[0], TxnOutcome::Failed { current: vec![None, None, None], revision: 9 });
+    }
+
+    #[test]
+    fn a_guard_that_still_holds_confirms_that_nothing_was_applied() {
+        let (absent, newer) = (Guard::Absent("/a".into()), Guard::ModRevision("/a".into(), 7));
+        let delete = Op::Delete { key: "/a".into() };
+        let other = Guard::ModRevision("/namespace".into(), 3);
+        let rows = [
+            (absent.clone(), put("/a", "1"), true),
+            (newer.clone(), put("/a", "1"), true),
+            (newer.clone(), delete.clone(), true),
+            // Both hold afterwards as well.
+            (absent, delete, false),
+            (newer, put("/b", "1"), false),
+        ];
+        for (guard, op, is_decisive) in rows {
+            let txn = Txn { guards: vec![other.clone(), guard], ops: vec![op] };
+            let confirmation = confirmation(std::slice::from_ref(&txn), &layout());
+            assert_eq!(confirmation.is_some(), is_decisive, "{txn:?}");
+            if let Some(request) = confirmation {
+                assert_eq!(request.compare, [compared(&txn.guards[1], &layout())]);
+                assert_eq!(keys(&request.success), ["/registry/karmada-rs/keys//a"], "read-only, with a quorum");
+            }
+        }
     }
 
     #[test]

@@ -271,8 +271,8 @@ pub enum Error {
     /// written.
     #[error("{0}")]
     OverLimit(Arc<str>),
-    /// The engine's server refuses writes until an operator has cleared its alarm. The write that raised the alarm may be
-    /// stored: etcd applies it and returns the error.
+    /// The engine's server refuses writes until an operator has cleared its alarm. Nothing was written: the write that
+    /// raised the alarm is [`Error::Uncertain`] if it may be stored.
     #[error("{0}")]
     Alarm(Arc<str>),
     /// The engine's server is currently unreachable. Nothing was written.

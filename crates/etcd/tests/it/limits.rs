@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use storage::{Error, Op, RangeRequest, Store};
+use storage::{Error, Guard, Op, RangeRequest, Store, Txn};
 
 use super::{Etcd, all, committed, put, txn};
 
@@ -43,12 +43,49 @@ async fn a_full_etcd_is_reported_and_still_read() {
         // etcd compares the quota with the written part of its file, ten times a second.
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
-    assert!(matches!(&refused, Error::Alarm(why) if why.contains("etcdctl alarm disarm")), "{refused:?}");
+    // These writes have no guard that would show whether they are stored.
+    assert!(matches!(&refused, Error::Uncertain(why) if why.contains("etcdctl alarm disarm")), "{refused:?}");
     let sound = store.verify().await;
     assert!(matches!(&sound, Err(Error::Alarm(why)) if why.contains("NOSPACE")), "{sound:?}");
     let found = store.range(RangeRequest { range: all(), revision: None, limit: 0 }).await.unwrap();
     // etcd applies the write that exceeds the quota, and refuses it earlier where it notices.
     assert!([written, written + 1].contains(&found.count), "{} of {written}", found.count);
+}
+
+/// Writes that are proposed together raise the alarm together: etcd applies them and returns the error of refused ones.
+#[tokio::test]
+#[cfg_attr(no_etcd, ignore = "etcd is not on PATH")]
+async fn no_write_of_a_full_etcd_is_stored_and_reported_as_not_written() {
+    let etcd = Etcd::start(&["--quota-backend-bytes=8388608"]);
+    let store = etcd.store().await;
+    let mut answers = Vec::new();
+    for round in 0..20 {
+        let keys: Vec<Bytes> = (0..16).map(|n| format!("/{round}/{n}").into()).collect();
+        let write = |key: &Bytes| {
+            let put = Op::Put { key: key.clone(), value: vec![7; 200_000].into(), lease: None };
+            store.txn(Txn { guards: vec![Guard::Absent(key.clone())], ops: vec![put] })
+        };
+        let outcomes = futures::future::join_all(keys.iter().map(write)).await;
+        answers.extend(keys.into_iter().zip(outcomes));
+        if answers.iter().any(|(_, answer)| matches!(answer, Err(Error::Alarm(_)))) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut refused = 0;
+    for (key, answer) in answers {
+        let stored = store.get(key.clone(), None).await.unwrap().is_some();
+        match answer {
+            Ok(_) => assert!(stored, "{key:?}"),
+            Err(Error::Alarm(_)) => {
+                refused += 1;
+                assert!(!stored, "{key:?} is stored, and was reported as not written");
+            }
+            Err(Error::Uncertain(why)) => assert!(why.contains("alarm disarm"), "{why}"),
+            Err(error) => panic!("{key:?}: {error}"),
+        }
+    }
+    assert!(refused > 0, "etcd has a quota");
 }
 
 /// More than a gRPC message and than a page: a list is read in pages, all of one revision, and a watch in fragments.
