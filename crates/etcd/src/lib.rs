@@ -97,6 +97,8 @@ pub struct Size {
     pub file: u64,
     /// Bytes of it in use; `etcdctl defrag` releases the rest.
     pub used: u64,
+    /// Whether the alarm NOSPACE is raised: etcd refuses writes.
+    pub is_exceeded: bool,
     /// etcd's version.
     pub version: String,
 }
@@ -203,6 +205,7 @@ impl EtcdStore {
             Ok(Size {
                 file: status.db_size.max(0).cast_unsigned(),
                 used: status.db_size_in_use.max(0).cast_unsigned(),
+                is_exceeded: status.errors.iter().any(|error| error.contains("alarm:NOSPACE")),
                 version: status.version,
             })
         }

@@ -315,6 +315,9 @@ pub struct StatusResponse {
     /// The leader as the member knows it; 0 for none.
     #[prost(uint64, tag = "4")]
     pub leader: u64,
+    /// Texts about the state of the member, one for each alarm.
+    #[prost(string, repeated, tag = "8")]
+    pub errors: Vec<String>,
     /// Bytes of it that hold data.
     #[prost(int64, tag = "9")]
     pub db_size_in_use: i64,

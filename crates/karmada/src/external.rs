@@ -7,14 +7,13 @@ pub mod overrides;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use etcd::{Certificates, Endpoint, EtcdStore, Layout, Renewal};
 use identity::encrypted::Places;
 use metrics::{Description, Registry};
+use parking_lot::Mutex;
 
 use crate::flags::FlagValues;
 pub use overrides::Override;
@@ -51,7 +50,13 @@ pub const USED: Description = Description::gauge(
     "Bytes in use of etcd's database file; etcdctl defrag releases the others.",
 );
 
-pub const METRICS: &[Description] = &[SIZE, USED];
+pub const EXCEEDED: Description = Description::gauge(
+    "karmada_etcd_quota_exceeded",
+    &["storage_cluster_id"],
+    "1 while etcd refuses writes because its database exceeds its quota (the alarm NOSPACE).",
+);
+
+pub const METRICS: &[Description] = &[SIZE, USED, EXCEEDED];
 
 impl Settings {
     /// From the flags of a component; `None` without `--etcd-servers`.
@@ -228,17 +233,14 @@ fn count_one(registry: &Registry, number: usize, store: &EtcdStore, interval: Du
     if interval.is_zero() {
         return;
     }
-    let (file, used) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let (file_now, used_now) = (Arc::clone(&file), Arc::clone(&used));
+    let last = Arc::new(Mutex::new(None));
+    let sampled = Arc::clone(&last);
     let store = store.clone();
     let mut closed = store.closed();
     tokio::spawn(async move {
         loop {
             match store.size().await {
-                Ok(size) => {
-                    file.store(size.file, Relaxed);
-                    used.store(size.used, Relaxed);
-                }
+                Ok(size) => *last.lock() = Some(size),
                 Err(error) => tracing::debug!(err = %error, "the size of etcd's database is unknown"),
             }
             tokio::select! {
@@ -250,9 +252,12 @@ fn count_one(registry: &Registry, number: usize, store: &EtcdStore, interval: Du
     });
     let name = format!("etcd-{number}");
     registry.collect(move |samples| {
-        samples.gauge(&SIZE, &[&name], file_now.load(Relaxed) as f64);
-        if number == 0 {
-            samples.gauge(&USED, &[], used_now.load(Relaxed) as f64);
+        if let Some(size) = &*sampled.lock() {
+            samples.gauge(&SIZE, &[&name], size.file as f64);
+            samples.gauge(&EXCEEDED, &[&name], f64::from(u8::from(size.is_exceeded)));
+            if number == 0 {
+                samples.gauge(&USED, &[], size.used as f64);
+            }
         }
         true
     });

@@ -33,6 +33,7 @@ async fn rejected_transactions_name_the_limit_and_change_nothing() {
 async fn a_full_etcd_is_reported_and_still_read() {
     let etcd = Etcd::start(&["--quota-backend-bytes=8388608"]);
     let store = etcd.store().await;
+    assert!(!store.size().await.unwrap().is_exceeded);
     let mut written = 0;
     let refused = loop {
         match store.txn(txn(vec![big(&format!("/{written}"), 1_000_000)])).await {
@@ -47,6 +48,7 @@ async fn a_full_etcd_is_reported_and_still_read() {
     assert!(matches!(&refused, Error::Uncertain(why) if why.contains("etcdctl alarm disarm")), "{refused:?}");
     let sound = store.verify().await;
     assert!(matches!(&sound, Err(Error::Alarm(why)) if why.contains("NOSPACE")), "{sound:?}");
+    assert!(store.size().await.unwrap().is_exceeded);
     let found = store.range(RangeRequest { range: all(), revision: None, limit: 0 }).await.unwrap();
     // etcd applies the write that exceeds the quota, and refuses it earlier where it notices.
     assert!([written, written + 1].contains(&found.count), "{} of {written}", found.count);

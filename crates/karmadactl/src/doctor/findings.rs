@@ -222,6 +222,11 @@ fn measured(sample: &Sample, now: i64) -> Option<Finding> {
             let problem = "the store is damaged";
             Some(finding(Severity::Error, CONTROL, problem, evidence, "karmada store verify"))
         }
+        "karmada_etcd_quota_exceeded" if sample.value > 0.0 => {
+            let evidence = format!("{} has raised the alarm NOSPACE", sample.label("storage_cluster_id"));
+            let next = "Raise --quota-backend-bytes of etcd, or run etcdctl compaction REVISION and etcdctl defrag; then etcdctl alarm disarm";
+            Some(finding(Severity::Error, CONTROL, "etcd refuses writes", evidence, next))
+        }
         "karmada_store_backup_last_success_timestamp_seconds" if time > 0 && now - time > OLD_BACKUP => {
             let evidence = format!("the last one was taken {} ago", ago(now - time));
             let next = "Read the log of the server for the reason, and the metric karmada_store_backups_total";

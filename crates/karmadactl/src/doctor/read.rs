@@ -32,9 +32,10 @@ const PAGES: usize = 100;
 /// The metrics of a large control plane are some hundred KiB.
 const JSON: &str = "application/json";
 
-const METRICS: [&str; 10] = [
+const METRICS: [&str; 11] = [
     "karmada_certificate_expiration_timestamp_seconds",
     "karmada_store_damaged",
+    "karmada_etcd_quota_exceeded",
     "karmada_store_backup_last_success_timestamp_seconds",
     "karmada_store_backups_total",
     "workqueue_depth",

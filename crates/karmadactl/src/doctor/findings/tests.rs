@@ -64,6 +64,17 @@ fn backups_that_fail() {
 }
 
 #[test]
+fn an_etcd_that_exceeds_its_quota() {
+    let exceeded = |value| {
+        let sample = sample("karmada_etcd_quota_exceeded", ("storage_cluster_id", "etcd-0"), value);
+        move |facts: &mut Facts| facts.control.metrics = vec![sample]
+    };
+    check(exceeded(0), &[]);
+    let expected = "error control plane: etcd refuses writes (etcd-0 has raised the alarm NOSPACE) -> Raise --quota-backend-bytes of etcd, or run etcdctl compaction REVISION and etcdctl defrag; then etcdctl alarm disarm";
+    check(exceeded(1), &[expected]);
+}
+
+#[test]
 fn parts_that_no_process_runs() {
     let leaders = |leases: &[(&str, i64)]| {
         let leases: Vec<_> = leases.iter().map(|(name, age)| ((*name).to_owned(), NOW - age)).collect();
