@@ -167,7 +167,11 @@ async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Re
             Err(error) if error.is_conflict() => Err(error).during(|| format!("recording the ID of {}", member.name)),
             Err(error) => Ok(Probe::Unrecorded(error.to_string())),
         },
-        Err(MemberError::Refused { cluster, refusal }) => Ok(Probe::Refused { cluster: cluster.to_string(), refusal }),
+        Err(MemberError::Refused { cluster, refusal }) => {
+            // The endpoint may lead to the right cluster again, without a failed probe between.
+            member.identity.forget();
+            Ok(Probe::Refused { cluster: cluster.to_string(), refusal })
+        }
         Err(error) => {
             tracing::debug!(cluster = &*member.name, %error, "probe failed");
             Ok(Probe::Offline)

@@ -1,5 +1,5 @@
 //! Verifies that a connection leads to the cluster of its Cluster object, before any write to a member. The UID is read
-//! once for each connection, and again after a failed probe of the member.
+//! once for each connection, and again after a failed probe of the member and after a refusal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

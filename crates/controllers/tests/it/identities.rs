@@ -178,6 +178,24 @@ async fn a_cluster_in_the_place_of_a_member_is_written_to_once_the_user_accepts_
     plane.shutdown().await;
 }
 
+/// A name or an address that led elsewhere for a while is corrected: no probe fails, and nothing of the Cluster changes.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_in_its_place_again_is_ready() {
+    let (mut plane, _, _) = start().await;
+    join_as(&plane, "m1", "m1").await;
+    plane.until_ready("m1").await;
+    let service = plane.service_of("m1");
+    plane.network.cut("m1");
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    plane.replace_member("m1").await;
+    with_system(&plane.member("m1")).await;
+    plane.network.heal("m1");
+    until_refused(&plane, "m1", "ClusterReplaced").await;
+    plane.network.serve("m1", service);
+    plane.until_ready("m1").await;
+    plane.shutdown().await;
+}
+
 /// Missing knowledge is no reason to reject.
 #[tokio::test(start_paused = true)]
 async fn a_member_without_a_readable_identity_is_accepted() {
