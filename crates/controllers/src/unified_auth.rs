@@ -9,7 +9,7 @@ use controller_runtime::{Controller, Event, Next, Priority, WorkQueue, run_worke
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{events, labels};
-use karmada_api::identity::ClusterName;
+use karmada_api::identity::{ClusterName, WorkKey};
 use propagation::works::{self, WorkMetadata};
 use serde_json::{Value, json};
 
@@ -43,6 +43,16 @@ pub(crate) async fn run(context: Context) {
             }
         });
     }
+    // Without its Works a cluster cannot be read through the proxy, and a held one not be resumed.
+    let keys = queue.clone();
+    context.works.subscribe(move |event| {
+        if let Event::Deleted(work) = event
+            && work.name().starts_with(NAME)
+            && let Some(work) = WorkKey::of(work)
+        {
+            keys.add_with(ClusterName::from(work.cluster()), Priority::Low);
+        }
+    });
     let synced = context.synced().await
         && context.control.informer(&roles()).synced().await
         && context.control.informer(&role_bindings()).synced().await;

@@ -198,6 +198,16 @@ async fn proxy_rights_are_synced_and_reported() {
             reported.then_some(())
         })
         .await;
+    let old = get(&m1, &roles, &name).await.expect("the role")["metadata"]["uid"].clone();
+    let works = Work::api_resource();
+    for work in plane.client.list(&works, Some("karmada-es-m1"), &ListOptions::default()).await.expect("Works").items {
+        plane.client.delete(&works, &work.key(), &DeleteOptions::background()).await.expect("a deletion");
+    }
+    plane
+        .until("the role is back after all Works were deleted", async || {
+            get(&m1, &roles, &name).await.filter(|role| role["metadata"]["uid"] != old)
+        })
+        .await;
     plane.shutdown().await;
 }
 
