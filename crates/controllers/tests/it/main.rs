@@ -16,6 +16,7 @@ mod journey;
 mod log;
 mod network;
 mod order;
+mod proxy_rights;
 mod quotas;
 mod rebalancer;
 mod reinterpreting;
