@@ -35,7 +35,7 @@ const LONG: &[(&str, &str, usize)] = &[
     ("crates/cel/src/eval/functions/mod.rs", "find", 74),
     ("crates/controllers/src/binding_status.rs", "reconcile", 86),
     ("crates/controllers/src/context.rs", "of", 74),
-    ("crates/controllers/src/execution/pass.rs", "apply_each", 75),
+    ("crates/controllers/src/execution/pass.rs", "apply_each", 79),
     ("crates/fleet-api/src/search/follow.rs", "follow", 74),
     ("crates/fleet-metrics/src/openapi.rs", "schemas", 78),
     ("crates/interpreter/src/lua/strings.rs", "library", 99),
