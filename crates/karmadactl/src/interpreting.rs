@@ -12,7 +12,7 @@ use world::World;
 
 use crate::error::Error;
 use crate::interpret;
-use crate::placement::source::list;
+use crate::reading::list;
 
 /// # Errors
 /// When they cannot be read.

@@ -39,6 +39,7 @@ mod placement;
 mod printing;
 mod progress;
 mod promote;
+mod reading;
 mod register;
 mod removal;
 pub mod renewal;

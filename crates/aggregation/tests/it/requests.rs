@@ -124,7 +124,9 @@ async fn bodies_stream(client: &client::Client) {
     sender.send("two".into()).await.expect("sent");
     assert_eq!(echoed.next().await.expect("a piece").expect("bytes"), "two");
     drop(sender);
-    assert!(echoed.next().await.is_none());
+    // HTTP/2 may end a body by an empty frame.
+    let rest: Vec<_> = echoed.map(|piece| piece.expect("bytes")).collect().await;
+    assert_eq!(rest.concat(), b"");
 }
 
 async fn upgrade(client: &client::Client) {

@@ -21,7 +21,8 @@ use super::desired::{RenderInputs, Source};
 use super::preview::preview;
 use crate::error::Error;
 use crate::objects::{self, Item, ObjectSelection};
-use crate::placement::source::{bindings, clusters, list, matching};
+use crate::placement::source::{bindings, clusters};
+use crate::reading::{list, matching};
 use crate::{Context, interpreting};
 
 /// A template that is compared.

@@ -23,7 +23,8 @@ use world::World;
 
 use super::FailoverArgs;
 use crate::error::Error;
-use crate::placement::source::{clusters, each_binding, list};
+use crate::placement::source::{clusters, each_binding};
+use crate::reading::list;
 use crate::resume::Form;
 use crate::table::{Layout, printable};
 use crate::{Context, evictions};

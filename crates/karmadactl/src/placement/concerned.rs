@@ -11,9 +11,10 @@ use propagation::claim::claimed_by_metadata;
 use propagation::template::Template;
 use serde_json::Value;
 
-use super::source::{Manifests, matching};
+use super::source::Manifests;
 use crate::error::Error;
 use crate::objects;
+use crate::reading::matching;
 
 /// By kind, namespace and name, which is the order of the output.
 type Found = BTreeMap<(String, String, String), Value>;

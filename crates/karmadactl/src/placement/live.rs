@@ -14,12 +14,13 @@ use karmada_api::work::v1alpha2::ObjectReference;
 use serde_json::Value;
 
 use super::failing::{self, Failing};
-use super::source::{bindings, clusters, list, matching};
+use super::source::{bindings, clusters};
 use super::subject::{Subject, near};
 use crate::Context;
 use crate::answers::text;
 use crate::error::Error;
 use crate::get::targets;
+use crate::reading::{list, matching};
 
 /// Events about a workload that are read.
 const EVENTS: usize = 500;

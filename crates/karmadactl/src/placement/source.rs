@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object};
+use apimachinery::{GroupVersionKind, Object};
 use client::{Client, ListOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::objects::files;
-use crate::paging;
+use crate::reading::{each, list};
 
 /// The objects of a file, by their role in scheduling.
 #[derive(Default)]
@@ -115,28 +115,6 @@ pub async fn bindings(client: &Client, scope: Scope, namespace: Option<&str>) ->
     list(client, &Binding::api_resource(scope), namespace, |object| Binding::decode(object)).await
 }
 
-pub async fn list<T, E: std::fmt::Display>(
-    client: &Client,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
-) -> Result<Vec<T>, Error> {
-    matching(client, resource, namespace, ListOptions::default(), decode).await
-}
-
-/// The objects of a list, page by page, that the selectors of `selecting` match.
-pub async fn matching<T, E: std::fmt::Display>(
-    client: &Client,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    selecting: ListOptions,
-    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
-) -> Result<Vec<T>, Error> {
-    let mut found = Vec::new();
-    each(client, resource, namespace, selecting, decode, |one| found.push(one)).await?;
-    Ok(found)
-}
-
 /// Passes each binding of both scopes, of all namespaces, to `take`.
 pub async fn each_binding(client: &Client, mut take: impl FnMut(Binding)) -> Result<(), Error> {
     for scope in Scope::ALL {
@@ -144,24 +122,6 @@ pub async fn each_binding(client: &Client, mut take: impl FnMut(Binding)) -> Res
         each(client, &Binding::api_resource(scope), None, ListOptions::default(), decode, &mut take).await?;
     }
     Ok(())
-}
-
-async fn each<T, E: std::fmt::Display>(
-    client: &Client,
-    resource: &ApiResource,
-    namespace: Option<&str>,
-    selecting: ListOptions,
-    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
-    mut take: impl FnMut(T),
-) -> Result<(), Error> {
-    let attempt = format!("list {}", resource.plural);
-    let failed = |error| Error::client(attempt.as_str())(error);
-    paging::each(client, resource, namespace, selecting, failed, |object| {
-        let one = decode(object);
-        take(one.map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))?);
-        Ok(())
-    })
-    .await
 }
 
 /// Without the clusters that are thought away.

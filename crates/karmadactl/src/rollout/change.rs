@@ -20,6 +20,7 @@ use crate::objects::Item;
 use crate::objects::flags::DryRun;
 use crate::placement::source;
 use crate::printing::Printer;
+use crate::reading;
 use crate::requests::{self, Patch, WriteOptions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,11 +142,11 @@ async fn facts(context: &Context, control: &Client, item: &Item) -> Result<Facts
     for scope in Scope::ALL {
         let namespace = (scope == Scope::Namespaced).then(|| item.key.namespace()).flatten();
         let decode = |object: &Arc<Object>| Override::decode(object);
-        policies.extend(source::list(control, &Override::api_resource(scope), namespace, decode).await?);
+        policies.extend(reading::list(control, &Override::api_resource(scope), namespace, decode).await?);
     }
     let decode = |object: &Arc<Object>| ResourceInterpreterCustomization::from_object(object);
     let resource = ResourceInterpreterCustomization::api_resource();
-    let customizations = source::list(control, &resource, None, decode).await?;
+    let customizations = reading::list(control, &resource, None, decode).await?;
     let engine = crate::interpret::engine(&World::system());
     let scripts = Scripts::of_customizations(engine, &customizations);
     Ok((binding, clusters, policies, Interpreter::with_layers(vec![Arc::new(scripts)])))

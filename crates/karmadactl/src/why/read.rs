@@ -16,7 +16,8 @@ use serde_json::Value;
 use super::{cluster, template, works};
 use crate::error::Error;
 use crate::placement::live::{self, Live};
-use crate::placement::source::{clusters, matching};
+use crate::placement::source::clusters;
+use crate::reading::matching;
 use crate::{resources, servers};
 
 /// Members that are read at once.
