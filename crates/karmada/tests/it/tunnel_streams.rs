@@ -85,8 +85,8 @@ async fn logs_terminals_and_usage_cross_the_tunnel() {
     let fails = ["exec", "web", "-c", "nginx", "-s", "members", "--cluster", "m1", "--", "fail"];
     let failed = fleet.karmadactl(&fails).await;
     assert_eq!(failed.code, Some(3), "{failed:?}");
-    let logs = kubectl(&fleet, &["logs", "web", "-c", "nginx"]).await.ok();
-    assert!(logs.contains("second\n"), "{logs}");
+    let logs = kubectl(&fleet, &["logs", "web", "-c", "nginx"]).await;
+    assert!(logs.code == Some(0) && logs.out.contains("second\n"), "{logs:?}");
     let exec = kubectl(&fleet, &["exec", "web", "-c", "nginx", "--", "date"]).await.ok();
     assert!(exec.contains("command=date"), "{exec}");
 }
