@@ -1,6 +1,7 @@
 //! Errors of values that the endpoint `scale` could not show: replica counts are 32-bit integers, the selector is text.
 
 use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::go_json::go_type;
 use apimachinery::go_print::GoPrint;
 use serde_json::Value;
 
@@ -56,15 +57,7 @@ fn at<'v>(object: &'v Value, path: &str) -> Result<Option<&'v Value>, String> {
 
 /// In the words of upstream's accessors.
 fn mistyped(path: &str, value: &Value, expected: &str) -> String {
-    let found = match value {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_i64() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let found = go_type(value);
     format!("{path} accessor error: {} is of the type {found}, expected {expected}", GoPrint(value))
 }
 

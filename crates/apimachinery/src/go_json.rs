@@ -24,20 +24,13 @@ pub fn syntax_error(document: &[u8]) -> Option<String> {
     Scanner { rest: document, stack: Vec::new() }.run().err()
 }
 
-/// A document as Go prints its decoded form (`%v`): `map[a:1 b:[x y] c:<nil>]`.
-pub fn printed(value: &Value) -> String {
-    let mut out = String::new();
-    print(value, &mut out);
-    out
-}
-
-/// The type Go gives a value of a document (`%T`).
+/// The type Go gives a value of a document (`%T`); a number that no `int64` holds is a `float64`.
 pub fn go_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
         Value::Bool(_) => "bool",
-        Value::Number(number) if number.is_f64() => "float64",
-        Value::Number(_) => "int64",
+        Value::Number(number) if number.is_i64() => "int64",
+        Value::Number(_) => "float64",
         Value::String(_) => "string",
         Value::Array(_) => "[]interface {}",
         Value::Object(_) => "map[string]interface {}",
@@ -53,33 +46,6 @@ pub fn type_name(value: &Value) -> &'static str {
         Value::String(_) => "string",
         Value::Array(_) => "array",
         Value::Object(_) => "object",
-    }
-}
-
-/// Documents were decoded, so they are 128 deep at most.
-fn print(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::String(text) => out.push_str(text),
-        Value::Array(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                out.push_str(if at == 0 { "" } else { " " });
-                print(item, out);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push_str("map[");
-            for (at, (key, value)) in map.iter().enumerate() {
-                out.push_str(if at == 0 { "" } else { " " });
-                out.push_str(key);
-                out.push(':');
-                print(value, out);
-            }
-            out.push(']');
-        }
-        scalar => out.push_str(&scalar.to_string()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::go_json;
+use crate::go_print::GoPrint;
 use crate::patch::PatchError;
 use crate::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 
@@ -117,8 +117,7 @@ fn merge_maps(live: &mut Map<String, Value>, patch: &Map<String, Value>, at: At<
             return Ok(());
         }
         Some(other) => {
-            let text =
-                format!("unknown patch type: {other} in map: {}", go_json::printed(&Value::Object(patch.clone())));
+            let text = format!("unknown patch type: {other} in map: {}", GoPrint(&Value::Object(patch.clone())));
             return Err(PatchError::Directive(text));
         }
     }

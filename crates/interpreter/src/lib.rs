@@ -22,5 +22,5 @@ pub use kind::Kind;
 pub use layers::{Error, Interpreter, Layer, Operation};
 pub use native::Native;
 pub use native::dependencies::pod_dependencies;
-pub use native::requirements::{amounts, pod_request, printed, replica_requirements};
+pub use native::requirements::{add_amounts, amounts, pod_request, printed, replica_requirements};
 pub use scripted::{Customizations, Scripts};

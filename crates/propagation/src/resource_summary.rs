@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::Object;
 use apimachinery::quantity::Quantity;
-use interpreter::{amounts, pod_request, printed};
+use interpreter::{add_amounts, amounts, pod_request, printed};
 use karmada_api::cluster::v1alpha1::{AllocatableModeling, ResourceModel, ResourceSummary};
 use serde::Deserialize;
 use serde_json::Value;
@@ -83,16 +83,16 @@ pub fn summarize(nodes: &[Value], pods: &Pods, models: &[ResourceModel]) -> Resu
     let mut left: BTreeMap<&str, Amounts> = BTreeMap::new();
     for node in nodes {
         let has = amounts(&node["status"]["allocatable"])?;
-        add(&mut allocatable, &has);
+        add_amounts(&mut allocatable, &has);
         left.insert(node["metadata"]["name"].as_str().unwrap_or_default(), has);
     }
     let (mut allocating, mut allocated) = (Amounts::new(), Amounts::new());
     for pod in pods.0.values() {
         match &*pod.node {
-            "" => add(&mut allocating, &pod.request),
+            "" => add_amounts(&mut allocating, &pod.request),
             _ if pod.ended => {}
             node => {
-                add(&mut allocated, &pod.request);
+                add_amounts(&mut allocated, &pod.request);
                 if let Some(left) = left.get_mut(node) {
                     subtract(left, &pod.request);
                 }
@@ -112,17 +112,6 @@ pub fn summarize(nodes: &[Value], pods: &Pods, models: &[ResourceModel]) -> Resu
 
 fn one() -> Quantity {
     Quantity::new(1, apimachinery::quantity::Format::DecimalSi)
-}
-
-fn add(total: &mut Amounts, more: &Amounts) {
-    for (name, amount) in more {
-        match total.get_mut(name) {
-            Some(sum) => *sum = *sum + *amount,
-            None => {
-                total.insert(name.clone(), *amount);
-            }
-        }
-    }
 }
 
 fn subtract(left: &mut Amounts, used: &Amounts) {

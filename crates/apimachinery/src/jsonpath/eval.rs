@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::{JsonPath, Operator, Part, Slice, Step, shown};
-use crate::go_json::{go_type, printed};
+use crate::go_json::go_type;
+use crate::go_print::GoPrint;
 
 /// What is an error; client-go's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +121,9 @@ fn apply<'a>(step: &'a Step, value: &'a Value, mode: Mode) -> Result<Vec<&'a Val
             let list = match value {
                 Value::Null => &[][..],
                 Value::Array(items) => items,
-                other => return Err(format!("{} is not array or slice and cannot be filtered", printed(other))),
+                other => {
+                    return Err(format!("{} is not array or slice and cannot be filtered", GoPrint(other)));
+                }
             };
             let mut kept = Vec::new();
             for item in list {

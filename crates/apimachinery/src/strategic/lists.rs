@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{At, ELEMENT_ORDER, PATCH, added_map, merge_maps};
 use crate::go_json;
+use crate::go_print::GoPrint;
 use crate::patch::PatchError;
 use crate::schema::PatchStrategy;
 
@@ -67,10 +68,7 @@ pub(super) fn of_one_type(live: &[Value], patch: &[Value]) -> Result<bool, Patch
     }
     if items.any(|item| go_json::go_type(item) != go_json::go_type(first)) {
         let both = Value::from(vec![live.to_vec(), patch.to_vec()]);
-        return Err(PatchError::Directive(format!(
-            "list element types are not identical: {}",
-            go_json::printed(&both)
-        )));
+        return Err(PatchError::Directive(format!("list element types are not identical: {}", GoPrint(&both))));
     }
     Ok(first.is_object())
 }
@@ -197,7 +195,7 @@ fn directed<'p>(patch: &'p [Value], key: &str) -> Result<Directed<'p>, PatchErro
                 return Err(PatchError::Directive("merging lists cannot yet be specified in the patch".to_owned()));
             }
             Some(other) => {
-                let text = format!("unknown patch type: {other} in map: {}", go_json::printed(item));
+                let text = format!("unknown patch type: {other} in map: {}", GoPrint(item));
                 return Err(PatchError::Directive(text));
             }
         }
@@ -280,7 +278,7 @@ impl<'v> Survey<'v> {
 }
 
 fn lacks_key(item: &Value, key: &str) -> PatchError {
-    PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", go_json::printed(item)))
+    PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", GoPrint(item)))
 }
 
 /// Items of the patch must have the order of `$setElementOrder`. An empty order is ignored.
@@ -305,8 +303,8 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, key: Option<&str>) -> R
             }
         }
         if !found {
-            let patch = go_json::printed(&Value::Array(patch.to_vec()));
-            let order = go_json::printed(&Value::Array(order.to_vec()));
+            let patch = GoPrint(&Value::Array(patch.to_vec())).to_string();
+            let order = GoPrint(&Value::Array(order.to_vec())).to_string();
             return Err(PatchError::Directive(format!(
                 "The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
             )));

@@ -156,7 +156,7 @@ impl<T> Connect for T where
 }
 
 /// The versions of HTTP that a connector offers to a server.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Offer {
     Http1,
     Http1And2,

@@ -250,7 +250,7 @@ impl Pass<'_> {
                     self.log_applied(&manifest, &applied);
                 }
                 if is_unplaced {
-                    unplaced.push((manifest.resource, manifest.key));
+                    unplaced.push(prerequisites::Missing::of(&manifest.resource, &manifest.key));
                 }
                 applied.map(Some)
             };

@@ -49,19 +49,19 @@ fn definition_of(resource: &ApiResource) -> String {
     format!("{}.{}", resource.plural, resource.group)
 }
 
-/// The Works with objects that a member has no place for, by member. A Work stays until it is applied, so that a prerequisite that
-/// appears during an attempt is not missed.
+/// The Works with objects that a member has no place for, by member. A Work stays until it is applied, so that a
+/// prerequisite that appears during an attempt is not missed.
 #[derive(Default)]
 pub(super) struct Prerequisites(Mutex<HashMap<ClusterName, HashMap<WorkKey, Vec<Missing>>>>);
 
-/// A status of 404 does not tell which of the two is missing.
-struct Missing {
+/// What an object without a place in a member may lack: a status of 404 does not tell which of the two.
+pub(super) struct Missing {
     namespace: Option<Box<str>>,
     definition: Box<str>,
 }
 
 impl Missing {
-    fn of(resource: &ApiResource, key: &ObjectKey) -> Self {
+    pub(super) fn of(resource: &ApiResource, key: &ObjectKey) -> Self {
         Self { namespace: key.namespace().map(Box::from), definition: definition_of(resource).into() }
     }
 
@@ -74,9 +74,8 @@ impl Missing {
 }
 
 impl Prerequisites {
-    /// Records the objects of a Work that have no place in the member yet; without objects the Work is removed.
-    pub(super) fn record(&self, work: &WorkKey, objects: Vec<(ApiResource, ObjectKey)>) {
-        let missing: Vec<Missing> = objects.iter().map(|(resource, key)| Missing::of(resource, key)).collect();
+    /// Records what the objects of a Work may lack in the member; a Work that lacks nothing is removed.
+    pub(super) fn record(&self, work: &WorkKey, missing: Vec<Missing>) {
         if missing.is_empty() {
             return self.forget(work);
         }

@@ -51,7 +51,7 @@ fn template_request(spec: &Value) -> Result<Amounts, String> {
     };
     let mut total = Amounts::new();
     for container in list(spec, &["containers"]) {
-        add(&mut total, &request(container)?);
+        add_amounts(&mut total, &request(container)?);
     }
     for container in list(spec, &["initContainers"]) {
         raise(&mut total, request(container)?);
@@ -66,15 +66,15 @@ pub fn pod_request(spec: &Value) -> Result<BTreeMap<String, Amount>, String> {
     let request = |container: &Value| amounts(&container["resources"]["requests"]);
     let mut total = Amounts::new();
     for container in list(spec, &["containers"]) {
-        add(&mut total, &request(container)?);
+        add_amounts(&mut total, &request(container)?);
     }
     let (mut sidecars, mut starting) = (Amounts::new(), Amounts::new());
     for container in list(spec, &["initContainers"]) {
         let own = request(container)?;
         let mut together = sidecars.clone();
-        add(&mut together, &own);
+        add_amounts(&mut together, &own);
         if container["restartPolicy"] == "Always" {
-            add(&mut total, &own);
+            add_amounts(&mut total, &own);
             sidecars.clone_from(&together);
         }
         raise(&mut starting, together);
@@ -86,7 +86,8 @@ pub fn pod_request(spec: &Value) -> Result<BTreeMap<String, Amount>, String> {
     with_overhead(total, spec)
 }
 
-fn add(sum: &mut Amounts, more: &Amounts) {
+/// Adds amounts by their names.
+pub fn add_amounts(sum: &mut BTreeMap<String, Amount>, more: &BTreeMap<String, Amount>) {
     for (name, amount) in more {
         match sum.get_mut(name) {
             Some(known) => *known = *known + *amount,
@@ -106,7 +107,7 @@ fn raise(amounts: &mut Amounts, others: Amounts) {
 
 /// Adds the overhead. Only counted resources with a positive request are kept.
 fn with_overhead(mut total: Amounts, spec: &Value) -> Result<Amounts, String> {
-    add(&mut total, &amounts(&spec["overhead"])?);
+    add_amounts(&mut total, &amounts(&spec["overhead"])?);
     total.retain(|name, amount| !amount.is_zero() && counted(name));
     Ok(total)
 }
